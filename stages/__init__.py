@@ -1,7 +1,8 @@
-"""The stages, each run as a module (python -m stages.NAME), so that this file runs before anything it imports.
+"""The stage scripts, which DVC runs as modules: python -m stages.NAME.
 
-No byte code is written, by a stage or by what it starts: on a full disk Python 3.11 leaves a torn .pyc under its final
-name (python/cpython#126606), and then no stage can be imported.
+This file runs before a stage imports anything else. It turns off the writing of bytecode, for the stage and for the
+processes that it starts. On a full disk, Python 3.11 leaves a truncated .pyc file under its final name
+(python/cpython#126606), and every later import of the module fails.
 """
 
 import os
@@ -10,6 +11,6 @@ import sys
 sys.dont_write_bytecode = True
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
-from bukva.core.machine import prepare_torch  # noqa: E402 (no byte code of it, either)
+from bukva.core.machine import prepare_torch  # noqa: E402 (imported after bytecode is turned off)
 
 prepare_torch()

@@ -1,4 +1,4 @@
-"""Stage baselines: the n-grams of train, counted once, and the scores of all baselines."""
+"""Stage baselines: count the n-grams of the training split, and score all baselines."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,26 +15,27 @@ from bukva.text.tokenizers import load_tokenizer
 
 
 def main() -> None:
-    """Count the n-grams of train, and score them and the compressors on val and test."""
-    with stage.opened("baselines") as run, ThreadPoolExecutor(1) as beside:
+    """Count the n-grams of the training split, and score n-grams and compressors on val and test."""
+    with stage.opened("baselines") as run, ThreadPoolExecutor(1) as executor:
         chosen, splits = run.params.baselines, load_splits(run.path("split"))
         text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))
         ngrams = None
         if chosen.max_order:
             check_counting(len(splits["train"]))
-        compressed = beside.submit(compress, text)  # counting uses one core
+        compressed = executor.submit(compress, text)  # counting uses only one core
         if chosen.max_order:
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
             ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
         else:
-            print("baselines: left out the n-grams (baselines.max_order is 0)")
+            print("baselines: counting no n-grams (baselines.max_order is 0)")
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
-        found = score(text, ngrams, chosen.ngram_orders, compressed.result())
+        scores = score(text, ngrams, chosen.ngram_orders, compressed.result())
         works = list(documents(read_table(run.path("clean"))))
-        save_scores(run.path("baselines"), found.to_json() | text.describe(), works, text.chars, found.nats)
+        save_scores(run.path("baselines"), scores.to_json() | text.describe(), works, text.chars, scores.nats)
         run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})
-        print(f"baselines: the best on val is {found.best}, {found.table['val'][found.best]:.3f} bits per character")
+        best_bits = scores.table["val"][scores.best]
+        print(f"baselines: the best on val is {scores.best} with {best_bits:.3f} bits per character")
 
 
 if __name__ == "__main__":

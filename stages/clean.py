@@ -1,4 +1,4 @@
-"""Stage clean: works as they were found become works the models read, every removal counted."""
+"""Stage clean: clean the downloaded works by rules, and count what each rule removes."""
 
 from bukva.cli import stage
 from bukva.config.schema import author_word
@@ -13,7 +13,7 @@ MOST_NAMES = 3  # works in a printed line
 
 
 def main() -> None:
-    """Clean every work by the rules that params.yaml names, and describe the result."""
+    """Clean every work by the rules that params.yaml selects, and describe the cleaned corpus."""
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
         rules, why = chosen_rules(run.params.clean, raw)
@@ -36,7 +36,8 @@ def main() -> None:
             named = ", ".join(f"{work} {percent(share)}" for work, share in first)
             more = f" and {len(cut) - MOST_NAMES:,} more" if len(cut) > MOST_NAMES else ""
             print(f"clean: {by} removed most of {len(cut):,} work(s) (clean.rules): {named}{more}")
-        before, after = counts["chars_before"], counts["chars"]  # more after, where works lack their last line end
+        # there can be more characters after than before, because a work without a final newline gets one
+        before, after = counts["chars_before"], counts["chars"]
         print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} symbols")
 
 

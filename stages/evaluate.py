@@ -1,4 +1,4 @@
-"""Stage evaluate: every model scored on every split, beside the baselines."""
+"""Stage evaluate: score every model on every split, next to the baselines."""
 
 from bukva.backends.device import prepare
 from bukva.cli import stage
@@ -13,7 +13,7 @@ from bukva.text.splits import check_lengths, load_lengths, load_splits
 
 
 def main() -> None:
-    """Score the models by the window rule."""
+    """Score every model on every split in overlapping windows (bukva.models.window_rule), and write the scores."""
     with stage.opened("evaluate") as run:
         splits, machine, trained = load_splits(run.path("split")), prepare(run.params.compute), trained_models()
         ngrams = run.path("ngrams")

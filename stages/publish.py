@@ -1,4 +1,4 @@
-"""Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
+"""Stage publish: send the results of all stages to MLflow, including stages that DVC restored from its cache."""
 
 from bukva.cli import stage as cli
 from bukva.config.load import read_params
@@ -8,15 +8,15 @@ from bukva.tracking.publish import publish
 
 
 def main() -> None:
-    """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error.
+    """Send this experiment to MLflow, and print how params.yaml differs from the last commit.
 
-    The last line says what the experiment leaves in params.yaml.
+    If MLflow cannot be reached, the stage reports it and succeeds.
     """
     params = read_params()
     publish(params)
     try:
         print_uncommitted(params)
-    except RefusedError as error:  # the results are complete, but nothing says from which commit they are
+    except RefusedError as error:  # the results are complete, but the commit is unknown
         print(f"MLflow shows this experiment as {name_of_repro('')}. {error}")
 
 

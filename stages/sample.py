@@ -1,4 +1,4 @@
-"""Stage sample: texts that the models write, before and after training."""
+"""Stage sample: let the models write texts, with their weights before and after training."""
 
 from bukva.backends.device import prepare
 from bukva.cli import stage
@@ -17,13 +17,14 @@ def main() -> None:
         tokenizer = load_tokenizer(run.path("tokens"))
         prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
         print(f"sample: {why}")
-        given = answer(folders, prompts, params, prepare(run.params.compute), run.path("ngrams"))
-        write_text(samples, page(given, prompts, params, tokenizer.unit, why))
-        write_json(run.path("answers"), to_json(given, prompts, params))
+        continuations = answer(folders, prompts, params, prepare(run.params.compute), run.path("ngrams"))
+        write_text(samples, page(continuations, prompts, params, tokenizer.unit, why))
+        write_json(run.path("answers"), to_json(continuations, prompts, params))
         run.log.artifact(samples)
-        if n := sum(prompts[number] != read for number, read in {(one["prompt"], one["read"]) for one in given}):
+        read_prompts = {(continuation["prompt"], continuation["read"]) for continuation in continuations}
+        if n := sum(prompts[number] != read for number, read in read_prompts):
             print(f"sample: changed {n} prompts with characters outside the vocabulary (sample.unknown)")
-        print(f"sample: {len(prompts)} prompts, continued by each model: {samples}")
+        print(f"sample: each model continued {len(prompts)} prompts: {samples}")
 
 
 if __name__ == "__main__":

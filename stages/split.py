@@ -1,4 +1,4 @@
-"""Stage split: ids become train, val and test."""
+"""Stage split: divide the ids into train, val and test."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from bukva.text.splits import check_lengths, read_shares, save_splits
 
 
 def main() -> None:
-    """Divide the characters as params.yaml says."""
+    """Write the ids of train, val and test, and a report about each split."""
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         table, shares = read_table(clean), read_shares(tokens)
@@ -22,13 +22,13 @@ def main() -> None:
         if short := short_ends(shares, params.split):
             print(f"split: {short}", flush=True)
         print("split: looking for text of val and test in train", flush=True)
-        found = report(clean, table, shares)
-        n_chars = {name: part["chars"] for name, part in found.items()}
+        split_report = report(clean, table, shares)
+        n_chars = {name: part["chars"] for name, part in split_report.items()}
         save_splits(run.path("split"), np.load(tokens / "ids.npy", mmap_mode="r"), shares)
-        write_json(run.path("split_report"), found)
+        write_json(run.path("split_report"), split_report)
         run.log.metrics({f"{name}_chars": n for name, n in n_chars.items()})
         run.log.artifact(run.path("split_report"))
-        for finding in findings(found):
+        for finding in findings(split_report):
             print(f"split: {finding}")
         print("split: " + ", ".join(f"{name} {n:,}" for name, n in n_chars.items()) + " characters")
 

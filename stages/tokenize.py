@@ -1,4 +1,4 @@
-"""Stage tokenize: works become one array of ids."""
+"""Stage tokenize: encode all works as one array of ids."""
 
 from bukva.cli import stage
 from bukva.core.files import read_json
@@ -8,23 +8,28 @@ from bukva.text.tokenizers import VOCAB
 
 
 def main() -> None:
-    """Find the vocabulary and encode every work."""
+    """Build the vocabulary and encode every work."""
     with stage.opened("tokenize") as run:
         params, tokens = run.params, run.path("tokens")
         if params.split.duplicates != "keep":
-            print("tokenize: looking for text that stands in two works", flush=True)
-        found = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
-        chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning")))  # stage sample comes last
-        check_prompts(found.tokenizer, params.sample)
-        run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
+            print("tokenize: looking for text that occurs in two works", flush=True)
+        encoded = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
+        # check the prompts here, because stage sample only runs after the training
+        chosen_prompts(encoded.tokenizer, params.sample, read_json(run.path("cleaning")))
+        check_prompts(encoded.tokenizer, params.sample)
+        run.log.metrics(
+            {"vocab_size": len(encoded.tokenizer), "ids": encoded.n_ids, "unknown_chars": encoded.n_unknown}
+        )
         run.log.artifact(tokens / VOCAB)
-        if n := found.n_repeated:
+        if n := encoded.n_repeated:
             decided_by = "split.duplicates, split.duplicate_chars"
             print(f"tokenize: removed {n:,} characters of repeats from train ({decided_by})")
-        if n := found.n_unknown:
+        if n := encoded.n_unknown:
             done = "removed" if params.tokenize.unknown == "drop" else "replaced"
-            print(f"tokenize: {done} {n:,} characters that train lacks (tokenize.vocabulary, tokenize.unknown)")
-        print(f"tokenize: {found.n_ids:,} ids, vocabulary of {len(found.tokenizer)}")
+            print(
+                f"tokenize: {done} {n:,} characters that do not occur in train (tokenize.vocabulary, tokenize.unknown)"
+            )
+        print(f"tokenize: {encoded.n_ids:,} ids, vocabulary of {len(encoded.tokenizer)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stage train-bigram: the bigram of the lecture notes, learned."""
+"""Stage train-bigram: train the bigram of the lecture notes."""
 
 from bukva.cli import stage
 from bukva.config.load import read_params
@@ -6,7 +6,7 @@ from stages.training import train
 
 
 def main() -> None:
-    """Train the bigram and keep the table with the best val score."""
+    """Train the bigram and save the weights with the best score on val."""
     params = read_params()
     recipe = params.train_bigram
     train("bigram", params, recipe, {"block_size": recipe.block_size}, "train_bigram.block_size")

@@ -1,4 +1,4 @@
-"""Stage train-gpt: the GPT, learned from the splits."""
+"""Stage train-gpt: train the GPT."""
 
 from bukva.cli import stage
 from bukva.config.load import read_params
@@ -6,7 +6,7 @@ from stages.training import train
 
 
 def main() -> None:
-    """Train the GPT and keep the weights with the best val score."""
+    """Train the GPT and save the weights with the best score on val."""
     params = read_params()
     train("gpt", params, params.train_gpt, params.model.model_dump(), "model.block_size")
 

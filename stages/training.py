@@ -1,4 +1,4 @@
-"""The body of both training stages: load the splits, train, save the model; resume what was interrupted."""
+"""Shared code of both training stages: load the splits, train or resume, and save the model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,31 +26,32 @@ from bukva.training.state import DivergedError
 
 
 def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any], block_size_key: str) -> None:
-    """Train a model and write it, with its curve; in several processes if the recipe says so.
+    """Train a model, in several processes if the recipe says so, and write the model and its loss curve.
 
     Args:
-        model: its name in the registry of models.
-        params: all of params.yaml.
-        recipe: the section of it with the numbers of the training.
-        shape: the fields of the model's config, without the vocabulary's size.
-        block_size_key: the parameter that a split may be too short for.
+        model: name of the model in the registry of models.
+        params: all parameters.
+        recipe: section of the parameters with the hyperparameters of this training.
+        shape: fields of the config of the model, without the vocabulary size.
+        block_size_key: parameter to name in the error message if a split is too short.
 
     Raises:
-        BukvaError: stage sample would reject a prompt, the splits are too short, the memory is too small, or the
-            training diverged.
-        SystemExit: 130 or 143, when SIGINT or SIGTERM asked to stop; the training is saved.
+        BukvaError: stage sample would reject a prompt, a split is too short, the memory is too small, or the training
+            diverged.
+        SystemExit: with status 130 after SIGINT or 143 after SIGTERM; the training is saved and can be resumed.
     """
     check_prompts(load_tokenizer(Path(paths()["tokens"])), params.sample)
     processes = int(getattr(recipe, "processes", 1))
     if processes > 1 and not is_launched():
-        launch(processes)  # each of them runs this stage again, and rank 0 writes
+        launch(processes)  # every process runs this stage again, and the process with rank 0 writes the outputs
         return
     stage, trained, at = f"train-{model}", trained_models()[model], {name: Path(path) for name, path in paths().items()}
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
         join(processes, params.compute.device) as group,
         journal(stage, params, silent=not group.leads) as log,
-        stop.caught(is_active=group.is_on_leader_machine),  # rank 0 saves; on another machine a signal ends the process
+        # only the machine of rank 0 can save a checkpoint; on other machines a signal ends the process directly
+        stop.caught(is_active=group.is_on_leader_machine),
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])
         config = kind_of(model).config(vocab_size=len(tokenizer), **shape)
@@ -61,7 +62,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
 
         n_val = len(splits["val"])
         if n_val > MOST_SCORED and group.leads:
-            print(f"{stage}: scores {MOST_SCORED:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
+            print(f"{stage}: scoring {MOST_SCORED:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
         initial = state.weights()
@@ -79,8 +80,8 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         try:
             run_training(task, state, callbacks)
         except DivergedError as error:
-            left = f"{durability.last_good(state.best_step)}; " if group.leads else ""
-            raise BukvaError(f"{error}; {left}use a smaller learning_rate or more warmup_steps.") from None
+            checkpoint = f"{durability.last_good(state.best_step)}; " if group.leads else ""
+            raise BukvaError(f"{error}; {checkpoint}use a smaller learning_rate or more warmup_steps.") from None
         stop.exit_if_requested()
 
         if group.leads:

@@ -1,8 +1,11 @@
-"""bukva: honest experiments with character-level language models.
+"""Experiments with character-level language models.
 
-Folders follow the data: text becomes ids, models learn from ids, evaluation scores models, the report shows it.
-Importing bukva costs nothing. Imports point down; tests/test_layers.py has the layers and checks them. `bukva.load`
-gives a trained model to other programs (bukva.serving.writer).
+The packages follow the data: `text` and `corpus` turn text into ids, `models` and `training` learn from the ids,
+`evaluation` scores the models, and `report` shows the scores. A package imports only packages of lower layers;
+tests/test_layers.py lists the layers and checks the imports.
+
+Other programs load a trained model with `bukva.load` (see bukva.serving.writer). `import bukva` itself is fast, because
+`load` imports torch only when it is first used.
 """
 
 import importlib
@@ -15,7 +18,7 @@ __all__ = ["load"]
 
 
 def __getattr__(name: str) -> Any:
-    """`load`, imported when somebody asks for it: it needs torch."""
+    """Import `load` on first access, because it needs torch."""
     if name in __all__:
         return getattr(importlib.import_module("bukva.serving.writer"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""python -m bukva: the command `bukva`, without an installation."""
+"""Run the command `bukva` as `python -m bukva`, which works without installing the package."""
 
 from bukva.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The lines that a model writes while it is trained."""
+"""Tests of the sample lines that a model writes during training."""
 
 import copy
 
@@ -16,7 +16,7 @@ plain_and_memory = pytest.mark.parametrize("shape", [pytest.param(SHAPE, id="pla
 
 
 def trained(task, state=None, callbacks=()):
-    """Train with samples; returns the state, and each version of the file."""
+    """Train with the callback `Samples`. Return the state and every saved version of the file."""
     files = []
 
     def keep(name, content):
@@ -31,7 +31,7 @@ def trained(task, state=None, callbacks=()):
 def test_each_scoring_has_a_line_that_its_weights_write_after_the_opening(shape):
     numbers = task(shape, learning_rate=0.5)
     state, _ = trained(numbers)
-    ids = torch.tensor([[0]])  # the vocabulary has no newline: its first character
+    ids = torch.tensor([[0]])  # the vocabulary has no newline, so the prompt is its first character
     rng = torch.Generator().manual_seed(numbers.recipe.seed)
     last = generate(state.model.eval(), ids, LINE_CHARS, temperature=0.8, top_k=0, top_p=1.0, rng=rng)
     assert state.samples[-1] == TOKENIZER.decode(last[0].numpy())
@@ -55,7 +55,7 @@ def test_a_resumed_training_has_the_lines_of_a_whole_one():
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     resumed, again = trained(task(), state=second)
     assert resumed.samples == whole.samples
-    assert again[0] == files[len(first.samples) - 1]  # before the next update
+    assert again[0] == files[len(first.samples) - 1]  # saved again before the next update
     assert again[-1] == files[-1]
 
 

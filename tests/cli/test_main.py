@@ -1,4 +1,4 @@
-"""The commands of the Makefile beside the pipeline."""
+"""Tests of the commands `bukva check`, `plan` and `counting`."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from bukva.text.tokenizers import load_tokenizer
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project with a tiny text that is split, one thread, and two toy sizes that are measured for a moment."""
+    """Create a project with a tiny split text and one thread. `bukva plan` briefly measures two toy sizes in it."""
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plans, "LADDER", TOY)
@@ -31,7 +31,7 @@ def project(tmp_path, monkeypatch):
 
 
 def mistake(*arguments):
-    """The sentence with which a command ends."""
+    """Return the error message of a command."""
     done = CliRunner().invoke(app, list(arguments))
     assert isinstance(done.exception, BukvaError)
     return str(done.exception)
@@ -64,7 +64,7 @@ def test_a_plan_is_proposed(project):
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("plan: 1 layers, 32 channels, ")
     assert re.search(r"\nTry it: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
-    assert "train_gpt.patience" in done.stdout  # 307 characters in an hour
+    assert "train_gpt.patience" in done.stdout  # an hour of training on 307 characters overfits
 
 
 def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
@@ -73,11 +73,11 @@ def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
     assert done.stdout.startswith("Prediction for one NVIDIA L4 with the model and training settings of params.yaml:\n")
     assert "updates that fit into 1 h 00 min: " in done.stdout
     assert mistake("plan", "--gpu", "k80").startswith("--gpu k80: unknown card. Use ")
-    assert mistake("plan") == "plan: no BUDGET and no --gpu; use for example `bukva plan 10min`."
+    assert mistake("plan") == "plan: give a time budget or --gpu, for example `bukva plan 10min`."
 
 
 def save_gpt(memory):
-    """A trained GPT where the pipeline puts it."""
+    """Save a GPT in the folder where the pipeline saves it."""
     splits = load_splits(Path(paths()["split"]))
     np.save(Path(paths()["split"]) / LENGTHS, [[len(ids) for ids in splits.values()]])
     tokenizer = load_tokenizer(Path(paths()["tokens"]))

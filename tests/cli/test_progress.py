@@ -1,4 +1,4 @@
-"""What a training shows while it runs, which metrics it logs, and its curve: one row for each scoring."""
+"""Tests of the training callbacks that show progress, log metrics and write the loss curve."""
 
 import csv
 import dataclasses
@@ -14,20 +14,20 @@ from bukva.training.callback import COLUMNS, CurveFile
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that the test sets."""
+    """Replace the clock by one that the test sets."""
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     return now
 
 
 def scripted():
-    """A training with known scores of val, so that the best weights are not the last."""
+    """Return a training job with fixed scores on val, whose best weights are not the last."""
     values = iter([4.5, 2.5, 3.0, 2.75])
     return dataclasses.replace(task(), score_val=lambda *_: next(values))
 
 
 class Journal:
-    """Keeps the metrics that are logged."""
+    """A journal that keeps the logged metrics in memory."""
 
     def __init__(self):
         self.points = []
@@ -41,7 +41,7 @@ def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsy
     shown = [speed, MetricsLog(journal, speed), ProgressBar("train-gpt", 20, speed)]
 
     def tick(state, progress):
-        clock[0] += 30 if progress.val_nats_per_char else 2  # seconds for 15 characters
+        clock[0] += 30 if progress.val_nats_per_char else 2  # seconds; one update reads 15 characters
 
     ticks = [Call(step, tick) for step in range(11)]
     state, _ = run(scripted(), callbacks=[*ticks, *shown])

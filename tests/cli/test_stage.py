@@ -1,4 +1,4 @@
-"""How stages and commands end, and what they print."""
+"""Tests of the exit status and the output of stages and commands."""
 
 import json
 import os
@@ -25,14 +25,14 @@ SCORES = {
 
 
 def run(*command, cwd=ROOT):
-    """Run Python in a process of its own."""
+    """Run Python in a new process."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
 
 
 @pytest.fixture
 def bukva(tmp_path, monkeypatch, capsys):
-    """A function that gives a command in tmp_path; returns its status and what it printed."""
+    """Return a function that runs a command in tmp_path and returns its status, output and error output."""
 
     def give(*arguments):
         monkeypatch.setattr(sys, "argv", ["bukva", *arguments])
@@ -159,21 +159,25 @@ def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     status, said, _ = bukva("check")
-    assert (status, said.partition(",")[0]) == (0, "git does not know your name")
+    assert (status, said.partition(",")[0]) == (0, "git does not know your name and email")
 
 
 def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
-    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; go to the folder of a clone of bukva.\n")
+    assert bukva("check") == (
+        1,
+        "",
+        f"{tmp_path}: params.yaml is missing here; change to the folder of a clone of bukva.\n",
+    )
     below = tmp_path / "docs and data"
     below.mkdir()
     (tmp_path / ".dvc").mkdir()
     (tmp_path / "dvc.yaml").touch()
     here, there = f"cd {tmp_path}", "git checkout HEAD params.yaml"
-    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; use `{there}`.\n")
+    assert bukva("check") == (1, "", f"{tmp_path}: params.yaml is missing here; use `{there}`.\n")
     monkeypatch.chdir(below)
-    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here} && {there}`.\n")
+    assert bukva("check") == (1, "", f"{below}: params.yaml is missing here; use `{here} && {there}`.\n")
     (tmp_path / "params.yaml").touch()
-    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here}`.\n")
+    assert bukva("check") == (1, "", f"{below}: params.yaml is missing here; use `{here}`.\n")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(json.dumps(content))
     assert bukva("scores", "--test")[2] == (
-        "data/scores: has no scores on test; run `dvc repro evaluate`, with split.test above 0.\n"
+        "data/scores has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.\n"
     )
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
     for looks in (1, 2):

@@ -1,4 +1,4 @@
-"""The names of valid values are those of the tables that have the code."""
+"""Test that the valid values in bukva.config.names match the tables in the code."""
 
 import pytest
 

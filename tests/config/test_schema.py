@@ -1,4 +1,4 @@
-"""params.yaml is read strictly; a mistake is one sentence: where, what, which values are valid."""
+"""Tests of the validation of params.yaml and of its error messages."""
 
 import copy
 import math
@@ -19,7 +19,7 @@ SECTIONS = read_yaml(PROJECT)
 
 
 def with_values(changes):
-    """The sections of the project with other values, by section.key."""
+    """Return the sections of params.yaml with some values replaced, by section.key."""
     raw = copy.deepcopy(SECTIONS)
     for name, value in changes.items():
         section, key = name.split(".")
@@ -28,7 +28,7 @@ def with_values(changes):
 
 
 def mistakes(raw):
-    """Return the sentence of each mistake, without the name of the file."""
+    """Return the message of each mistake, without the name of the file."""
     with pytest.raises(BukvaError) as error:
         parse_params(raw, "params.yaml")
     lines = str(error.value).split("\n")
@@ -37,13 +37,13 @@ def mistakes(raw):
 
 
 def rejected(changes):
-    """The one sentence with which values by section.key are rejected."""
+    """Return the only error message for these values, by section.key."""
     [sentence] = mistakes(with_values(changes))
     return sentence
 
 
 def rejected_file(path):
-    """What is said about a file that cannot be read."""
+    """Return the error message for a file, without its name."""
     with pytest.raises(BukvaError) as error:
         read_params(path)
     message = str(error.value)
@@ -84,7 +84,7 @@ def test_an_unknown_key_is_rejected_with_the_key_that_is_meant_or_the_known_ones
 
 def test_no_key_and_no_section_has_a_default():
     for section, keys in SECTIONS.items():
-        what = "missing; put it back (git diff params.yaml shows what was removed)."
+        what = "missing; restore it (`git diff params.yaml` shows what was removed)."
         others = {name: values for name, values in SECTIONS.items() if name != section}
         assert mistakes(others) == [f"{section}: {what}"]
         assert sorted(mistakes(others | {section: {}})) == [f"{section}.{key}: {what}" for key in sorted(keys)]
@@ -126,12 +126,12 @@ def test_each_of_several_mistakes_is_reported():
             (
                 "download.extensions.0",
                 [wrong],
-                f"{wrong!r} (str) is invalid; it should be the end of a file name from its last dot on, such as .py.",
+                f"{wrong!r} (str) is invalid; it should be a file extension, such as .py.",
             )
             for wrong in ("py", ".tar.gz", "Makefile", ".py\n")
         ),
         ("model.ngram_orders", [], "[] (list) is invalid; it should have at least 1 item after validation, not 0."),
-        ("baselines.ngram_orders", [5, 5], "[5, 5] names an item twice; use each of them once."),
+        ("baselines.ngram_orders", [5, 5], "[5, 5] names an item twice; use each item once."),
         ("clean.optional", "a", "'a' (str) is invalid; it should be a valid list."),
         ("sample.prompts", "Мой дядя", "'Мой дядя' (str) is invalid; it should be auto or a list."),
         ("download.encoding", "windows-1251", "'windows-1251' is called cp1251 here; use cp1251."),
@@ -178,7 +178,7 @@ TRAINING = {
     "patience": ((-1,), (0,)),
     "seed": ((-1, 2**63), (0, 2**63 - 1)),
 }
-# Numbers beyond the limits of each key, and at them; 64 channels in 4 heads, and a block of 64, do not disturb.
+# For each key: numbers beyond its limits, and numbers at the limits that fit the other values in params.yaml.
 LIMITS = {
     "tokenize.vocab_size": ((256, 20_001), (257, 20_000)),
     "split.duplicate_chars": ((30, 10_001), (31, 10_000)),
@@ -284,14 +284,17 @@ def test_values_that_just_fit_together_are_valid(changes):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (TEXT.replace("\n  n_head:", "\n\tn_head:"), r"not YAML: while scanning .* line \d+, column \d+\."),
-        (TEXT + "model: {}\n", r'not YAML: .* found duplicate key "model", line \d+, column \d+\.'),
-        (TEXT + "---\n" + TEXT, r"not YAML: .* single document .*, line \d+, column \d+\."),
-        (TEXT.replace("n_head: 4", "n_head: !secret 4"), r"not YAML: could not determine a constructor .*!secret.*\."),
-        (TEXT.replace("n_head: 4", "n_head: 2024-13-45"), r"not YAML: month must be in 1\.\.12.*\."),
-        (TEXT.replace("n_head: 4", f"n_head: {'[' * 500}"), r"not YAML: .*\."),
+        (TEXT.replace("\n  n_head:", "\n\tn_head:"), r"is not valid YAML: while scanning .* line \d+, column \d+\."),
+        (TEXT + "model: {}\n", r'is not valid YAML: .* found duplicate key "model", line \d+, column \d+\.'),
+        (TEXT + "---\n" + TEXT, r"is not valid YAML: .* single document .*, line \d+, column \d+\."),
+        (
+            TEXT.replace("n_head: 4", "n_head: !secret 4"),
+            r"is not valid YAML: could not determine a constructor .*!secret.*\.",
+        ),
+        (TEXT.replace("n_head: 4", "n_head: 2024-13-45"), r"is not valid YAML: month must be in 1\.\.12.*\."),
+        (TEXT.replace("n_head: 4", f"n_head: {'[' * 500}"), r"is not valid YAML: .*\."),
         ("# all gone\n", r"is empty\."),
-        ("- 1\n", r"contains list, not sections with keys\."),
+        ("- 1\n", r"has a value of type list instead of sections with keys\."),
         (f"{TEXT}# Мой дядя\n".encode("cp1251"), r"byte \d+ is not UTF-8\."),
     ],
     ids=["tab", "key twice", "documents", "tag", "date", "depth", "empty", "list", "cp1251"],
@@ -303,9 +306,9 @@ def test_a_file_that_is_not_sections_of_yaml_is_one_sentence(tmp_path, content, 
 
 def test_a_file_that_is_missing_or_a_folder_is_one_sentence(tmp_path):
     assert rejected_file(tmp_path / PARAMS) == (
-        "cannot be read (No such file or directory); run the command in the project's folder."
+        "cannot be read (No such file or directory); run the command in the folder of the project."
     )
-    assert rejected_file(tmp_path) == "cannot be read (Is a directory); run the command in the project's folder."
+    assert rejected_file(tmp_path) == "cannot be read (Is a directory); run the command in the folder of the project."
 
 
 @pytest.mark.parametrize(("text", "value"), [("1e-3", 0.001), ("3e-05", 0.00003), ("1", 1.0)])

@@ -1,7 +1,7 @@
-"""Whatever params.yaml contains, the stages succeed or reject it in a sentence: no traceback and no hang.
+"""Test that stages succeed or end with an error message, without a traceback or a hang, for any params.yaml.
 
-All stages run once, so that whatever is loaded late is loaded. Then each case runs in a fork and a copy of the project,
-so a case that hangs, dies or exhausts its memory is noticed and does not disturb the others.
+All stages run once, so that everything is imported. Then each case runs in a forked process in a copy of the project.
+A case that hangs, crashes or runs out of memory fails and does not affect the other cases.
 """
 
 import copy
@@ -27,11 +27,11 @@ from chaos.project import SMALL
 
 pytestmark = pytest.mark.nightly
 
-CASE_SECONDS = 180  # a hang; the slowest case takes 5, and much more when other programs need the cores
-CASE_BYTES = 16 << 30  # so that a case that fails does not exhaust the machine
-ATTENTION = "attention"  # `bukva attention`, which reads the section evaluate as a stage does; it takes long
+CASE_SECONDS = 180  # a longer case counts as a hang; the slowest case takes 5 s, and much more on busy cores
+CASE_BYTES = 16 << 30  # memory limit, so that a failing case does not exhaust the machine
+ATTENTION = "attention"  # `bukva attention` reads section evaluate like a stage; it is slow
 STAGES = [*(stage.replace("-", "_") for stage in recorded_stages()), ATTENTION]
-# The first and the last stage that a section can disturb.
+# The first and the last stage that a section can affect.
 REACHED = {
     "download": ("download", "split"),
     "clean": ("clean", "split"),
@@ -50,7 +50,7 @@ SECTIONS = read_yaml(ROOT / PARAMS)
 SECTIONS |= {section: SECTIONS[section] | values for section, values in SMALL.items()}
 SECTIONS["download"]["path"], SECTIONS["compute"]["device"] = "book.txt", "cpu"
 
-# Every key gets each of these: limits, absurd ones, texts, lists and other types.
+# Every key is tested with each of these values: limits, absurd numbers, texts, lists and other types.
 VALUES = [
     *[None, True, False, {"a": 1}, b"8", math.nan, -math.inf, 10**400, -(10**12)],
     *[0, 1, 2, 3, 16, 20, 263, 10**8, 2**32, 2**53 + 1, 2**63 - 1, 2**63, -1],
@@ -61,7 +61,7 @@ VALUES = [
     *[[".py"], [".*"], ["stress_accents"], ["latin_passages", "stress_accents"], "auto", ["auto"]],
     *["http://127.0.0.1:1/?key=secret", "http://[::1", "https://me:se?cret/@127.0.0.1:1/a"],
 ]
-# Larger values are valid too, but take longer or more memory than a test has; processes are tested in tests/dvc.
+# Larger values are valid, but need too much time or memory for a test; tests/dvc tests several processes.
 LARGEST = {
     "model.n_layer": 3, "model.n_embd": 20, "compute.threads": 20, "train_gpt.processes": 1,
     "train_bigram.n_steps": 20, "train_bigram.batch_size": 32, "train_bigram.micro_batches": 32,
@@ -69,7 +69,7 @@ LARGEST = {
     "evaluate.attention_windows": 3, "evaluate.leak_steps": 3, "evaluate.context_chars": 20,
     "evaluate.short_context": 16, "sample.n_chars": 20,
 }  # fmt: skip
-# Keys that depend on each other, and what failed once.
+# Values of keys that depend on each other, and values that have failed before.
 COMBINATIONS = [
     {"split.train": 0.95, "split.val": 0.05, "split.test": 0},
     {"split.train": 0.01, "split.val": 0.98, "split.test": 0.01},
@@ -85,7 +85,7 @@ COMBINATIONS = [
 
 
 def with_changes(changes):
-    """The sections with other values, by section.key."""
+    """Return the sections with some values replaced, by section.key."""
     sections = copy.deepcopy(SECTIONS)
     for name, value in changes.items():
         section, key = name.split(".")
@@ -94,7 +94,7 @@ def with_changes(changes):
 
 
 def rejection(changes):
-    """The message of the schema, or nothing for valid parameters."""
+    """Return the error message of the validation, or "" for valid parameters."""
     try:
         parse_params(with_changes(changes), "params.yaml")
     except BukvaError as error:
@@ -103,17 +103,18 @@ def rejection(changes):
 
 
 def cases():
-    """Each value of each key, the names that it takes too (of download.corpus only those that need no network)."""
+    """Yield each value for each key, including its valid names (for download.corpus those that need no network)."""
     for key in (f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys):
-        names = rejection({key: "no such name"}).partition("is unknown; use ")[2]
-        found = re.findall(r"'(\w+)'", names) if key != "download.corpus" else ["sample", "local"]
-        values = VALUES[:-3] if key == "download.path" else VALUES  # it names an address as it was given
-        yield from ({key: value} for value in [*values, *found])
+        listed = rejection({key: "no such name"}).partition("is unknown; use ")[2]
+        names = re.findall(r"'(\w+)'", listed) if key != "download.corpus" else ["sample", "local"]
+        # an error message repeats download.path, so addresses with secrets are left out
+        values = VALUES[:-3] if key == "download.path" else VALUES
+        yield from ({key: value} for value in [*values, *names])
     yield from COMBINATIONS
 
 
 def is_quick(changes):
-    """Whether a test has the time for these values."""
+    """Return whether these values can be tested quickly."""
     return all(key not in LARGEST or value <= LARGEST[key] for key, value in changes.items())
 
 
@@ -127,8 +128,8 @@ def _fail(*_, **__):
 
 
 def run_here(changes, stages):
-    """Run stages in the current folder: {} in success, {"rejected": sentence} or {"failed": why}."""
-    text = json.dumps(with_changes(changes), ensure_ascii=False)  # JSON is YAML, and keeps every number
+    """Run stages in the current folder. Return {} after success, else {"rejected": message} or {"failed": reason}."""
+    text = json.dumps(with_changes(changes), ensure_ascii=False)  # JSON is valid YAML and preserves all numbers
     PARAMS.write_text(text, encoding="utf-8")
     try:
         for stage in stages:
@@ -145,7 +146,7 @@ def run_here(changes, stages):
 
 
 def run_in_fork(changes, template):
-    """The same in a process and a copy of the project; a hang or the death of the process is a failure."""
+    """Run stages in a forked process in a copy of the project. A hang or a crash of the process counts as a failure."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as answer:
         shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
         child = os.fork()
@@ -165,7 +166,7 @@ def run_in_fork(changes, template):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project with a text of 3,000 characters, in which all stages have run."""
+    """Create a project with a text of 3,000 characters, and run all stages in it."""
     for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
     book = (ROOT / "data/sample/prose/skazki/sem_par_laptey.txt").read_text(encoding="utf-8")[:3000]
@@ -173,9 +174,9 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin.txt").write_bytes("Café".encode("latin-1"))
     monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
-    for module in ("journal", "publish"):  # so that no second process starts beside a training
+    for module in ("journal", "publish"):  # so that no process that sends to MLflow is started
         monkeypatch.setattr(f"bukva.tracking.{module}.start_detached", _fail)
-    # pictures are drawn by threads, which a fork does not have
+    # charts are drawn by threads, which do not exist in a forked process
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""bukva compare, experiments, seeds and verify on a project that DVC ran."""
+"""Tests of `bukva compare`, `experiments` and `verify` in a project with experiments that DVC ran."""
 
 import json
 import shutil
@@ -54,7 +54,7 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
 def test_a_mistake_is_one_sentence(bukva):
     for command, message in [
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
-        (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); run it again."),
+        (["compare", "main", "bad"], f"bad has no result (failed: {FAILED}). Run it again."),
         (["compare", "main", "s1338", "--model", "bigram"], "main has no model bigram. Use gpt."),
     ]:
         done = bukva(*command)
@@ -83,7 +83,7 @@ def test_a_project_that_dvc_cannot_read_is_one_sentence(bukva, project):
 def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukva, project):
     before = project.run("git", "status", "--porcelain")
     done = bukva("experiments")
-    assert "To share them, commit them: cp .bukva/noise_floor.json reports/noise_floor.json" in done.stderr
+    assert "To share them, run `cp .bukva/noise_floor.json reports/noise_floor.json` and commit" in done.stderr
     assert project.run("git", "status", "--porcelain") == before
     assert done.exit_code == 0, done.output
     assert "HEAD (2 seeds)" in done.stdout

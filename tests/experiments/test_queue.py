@@ -1,4 +1,4 @@
-"""Experiments without a result, in DVC's queue and beside it, and the seeds that bukva puts there."""
+"""Tests of experiments without a result, in DVC's queue or outside it, and of `bukva seeds`, which queues more."""
 
 import pytest
 
@@ -18,15 +18,16 @@ def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
     (failed,) = unfinished()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
     assert failed == Unfinished("bad", failed.commit, FAILED)
-    project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
+    # now the experiment looks as if it was run again and finished
+    project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)
     assert unfinished() == []
 
 
 def test_an_experiment_whose_process_has_ended_was_interrupted(project):
     for result in (project.folder / ".dvc/tmp/exps/celery/result").glob("celery-task-meta-*"):
-        result.unlink()  # for DVC, both successful ones and the failed one now run
+        result.unlink()  # DVC now takes both finished experiments and the failed one for running
     assert {state.kind for state in unfinished()} == {"interrupted"}
-    with pytest.raises(BukvaError, match=r"bad: has no result \(interrupted\); run it again"):
+    with pytest.raises(BukvaError, match=r"bad has no result \(interrupted\)\. Run it again"):
         resolve("bad")
 
 
@@ -35,7 +36,7 @@ def other_side(name, n):
 
 
 def queued(n):
-    """The lines about seeds, for the settings of the last commit."""
+    """Return the lines about seeds that `bukva seeds` prints for the settings of the last commit."""
     first, *lines, last = queue_seeds(n, "gpt")
     assert (first, last) == (COMMITTED, other_side("EXPERIMENT", n))
     return lines
@@ -53,7 +54,7 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
     assert project.outputs() == before
     assert "seed: 1339" in project.run("git", "diff", waiting.commit, "-U0", "-R", "--", "params.yaml")
     more = [f"seed 1339: queued {name}", "seed 1340: queued as gpt-s1340", DECIDE_BEFORE, START]
-    assert queued(4) == [*known, *more]  # enough for a verdict were known
+    assert queued(4) == [*known, *more]  # the known seeds were already enough for a verdict
 
 
 def test_a_seed_is_named_by_the_experiment_that_is_most_like_the_checkout(project):
@@ -86,7 +87,7 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
 
 
 def test_settings_that_cannot_run_are_not_queued(project):
-    project.set({"model": {"n_head": 3}})  # as a failed experiment leaves it
+    project.set({"model": {"n_head": 3}})  # as after a failed experiment
     with pytest.raises(BukvaError, match=r"^params.yaml, model.n_head: 3 does not divide n_embd 128; use 1, 2, 4"):
         next(queue_seeds(3, "gpt"))
     assert all(state.kind != "queued" for state in unfinished())

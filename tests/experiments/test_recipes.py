@@ -1,4 +1,4 @@
-"""Recipes: each is valid, and DVC makes of its options what its file says, whatever params.yaml had before."""
+"""Test that every recipe is valid, and that DVC turns its options into the values of its file."""
 
 import shutil
 
@@ -17,7 +17,7 @@ NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    """Parameters and recipes of the project."""
+    """Copy the parameters and recipes of the project."""
     shutil.copy(ROOT / PARAMS, tmp_path)
     shutil.copytree(ROOT / RECIPES, tmp_path / RECIPES)
     monkeypatch.chdir(tmp_path)
@@ -31,7 +31,7 @@ def keys(name):
 def test_the_recipe_gpt_is_params_yaml():
     known = flatten(read_yaml(PARAMS))
     assert keys("gpt") == {key: known[key] for key in keys("gpt")}
-    assert all(keys(name).keys() == keys("gpt").keys() for name in NAMES)  # so each undoes any other
+    assert all(keys(name).keys() == keys("gpt").keys() for name in NAMES)  # so any recipe can follow any other
 
 
 @pytest.mark.parametrize("name", [*NAMES, "mine"])
@@ -51,9 +51,12 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, f"recipe mine: does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
+        (None, f"recipe mine: this recipe does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
         ("model:\n  n_heads: 8\n", "recipes/mine.yaml, model.n_heads: unknown key with value 8; did you mean n_head?"),
-        ("sample:\n  prompts: [a b]\n", "recipes/mine.yaml, sample.prompts=['a b']: a shell changes a space, * or ?; "),
+        (
+            "sample:\n  prompts: [a b]\n",
+            "recipes/mine.yaml, sample.prompts=['a b']: a shell would change the space, * or ?. ",
+        ),
     ],
 )
 def test_a_mistake_in_a_recipe_is_one_sentence_and_dvc_does_not_run_the_default(content, sentence):

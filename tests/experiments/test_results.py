@@ -17,7 +17,7 @@ from bukva.project.revisions import resolve
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports
 
-STALE = "stage evaluate has not run since stage train-gpt made another data/models/gpt"
+STALE = "stage train-gpt has changed data/models/gpt since stage evaluate ran"
 
 # What DVC's API has of each revision, in JSON; of the scores, where its cache has the files.
 ASK = """
@@ -73,7 +73,7 @@ def test_the_checkout_has_the_digests_that_dvc_recorded(project):
 @pytest.mark.parametrize(
     ("file", "old", "new", "reason"),
     [
-        ("params.yaml", "  n_head: 4", "  n_head: 2", "stage train-gpt ran with model.n_head 4, and params.yaml has 2"),
+        ("params.yaml", "  n_head: 4", "  n_head: 2", "stage train-gpt ran with model.n_head=4, but params.yaml has 2"),
         ("code/deep/two.py", "2", "22", "code has changed since stage train-gpt ran"),
         ("data/sample/a.txt", "text", "words", "data/sample has changed since stage split ran"),
         ("reports/metrics.json", "val", "Val", "reports/metrics.json differs from the file recorded in dvc.lock"),
@@ -90,7 +90,7 @@ def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old,
 def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project):
     project.set({"model": {"n_head": 8}})
     project.commit("not run")
-    assert problem("HEAD") == "stage train-gpt ran with model.n_head 4, and params.yaml has 8"
+    assert problem("HEAD") == "stage train-gpt ran with model.n_head=4, but params.yaml has 8"
 
 
 def test_changes_that_cannot_change_a_score_leave_a_result_complete(project):

@@ -1,4 +1,4 @@
-"""What names stand for. The repositories have commits and references only, as git makes them."""
+"""Tests of how names of results are resolved, in git repositories that have only commits and references."""
 
 import subprocess
 
@@ -13,7 +13,7 @@ DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/OR
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """A function that runs git in a new repository."""
+    """Return a function that runs git in a new repository."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -32,7 +32,7 @@ def commit(git, text):
 
 
 def experiment(git, name, baseline):
-    """An experiment of DVC: a commit on its baseline, and the reference that DVC writes."""
+    """Create an experiment as DVC does: a commit on top of `baseline`, and a git reference."""
     made = git("commit-tree", f"{baseline}^{{tree}}", "-p", baseline, "-m", name)
     git("update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/{name}", made)
     return made
@@ -71,18 +71,18 @@ def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_
     assert resolve("wide").commit == of_second
     git("checkout", "-q", "--orphan", "other")
     commit(git, "four")
-    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
+    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; use a commit instead: "):
         resolve("wide")
 
 
 def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_taken_for_none(git, tmp_path, monkeypatch):
     commit(git, "one")
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own variable for its own tests
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git reads this variable in its own tests
     for ask in (head, experiments, lambda: resolve("main")):
         with pytest.raises(RefusedError) as error:
             ask()
         assert str(error.value) == (
-            f"{tmp_path}: git does not read it, because another user owns it. If you trust it: "
+            f"{tmp_path}: git does not read this folder, because another user owns it. If you trust this user: "
             f"git config --global --add safe.directory {tmp_path}"
         )
     assert (known_head(), way_back()) == ("", "")
@@ -91,7 +91,9 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
 def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(BukvaError, match=r"git cannot read it \(fatal: not a git .*\); run `git init` and commit"):
+    with pytest.raises(
+        BukvaError, match=r"git failed in this folder \(fatal: not a git .*\)\. Run `git init` and commit"
+    ):
         experiments()
     assert head() == ""
 

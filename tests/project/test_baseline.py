@@ -1,4 +1,4 @@
-"""The experiment `baseline`: which results become it, what it holds, and the command that returns to it."""
+"""Tests of the experiment `baseline`: when it is saved, what it contains, and how to return to it."""
 
 import subprocess
 from pathlib import Path
@@ -21,13 +21,13 @@ stages:
     params: {params.yaml: {model.n_head: 4}}
     outs: [{path: data/scores, md5: MADE}]
 """
-SAVED = "Saved as experiment baseline. After an experiment, return to it: dvc exp apply baseline"
+SAVED = "Saved as experiment baseline. To return to it after an experiment: dvc exp apply baseline"
 NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"
 
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """A function that runs git in a new project with a commit, on a machine where git knows no name of its user."""
+    """Return a function that runs git in a new project with a commit. The user has not configured a name for git."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     for name in NO_IDENTITY:
@@ -51,7 +51,7 @@ def git(tmp_path, monkeypatch):
 
 
 def run_stages(made="one"):
-    """Write what a run with the present files would write."""
+    """Write the outputs of a run with the current files."""
     for name, text in {"data/scores": made, "reports/metrics.json": made, "reports/page.html": "a page"}.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text)
@@ -62,14 +62,17 @@ def run_stages(made="one"):
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (lambda _: Path(LOCK).unlink(), "stage evaluate has not run; run `make repro`"),
-        (lambda _: PARAMS.write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head 4, and params"),
+        (lambda _: Path(LOCK).unlink(), "stage evaluate has not run. Run `make repro`"),
+        (lambda _: PARAMS.write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head=4, but params"),
         (lambda _: PARAMS.write_text("model: {n_head: 4}  # here\n"), "params.yaml differs from the last commit."),
         (lambda _: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
         (lambda _: (Path("code.py").write_text("1\n"), run_stages()), "code.py differs from the last commit."),
-        (lambda _: Path("data/scores").write_text("torn"), "data/scores is not what dvc.lock recorded"),
-        (lambda git: git("branch", "baseline"), "a branch or tag has this name"),
-        (lambda git: git("tag", "baseline"), "a branch or tag has this name"),
+        (
+            lambda _: Path("data/scores").write_text("torn"),
+            "data/scores differs from the output that dvc.lock recorded",
+        ),
+        (lambda git: git("branch", "baseline"), "a branch or tag is called baseline"),
+        (lambda git: git("tag", "baseline"), "a branch or tag is called baseline"),
     ],
     ids=["nothing ran", "other settings", "a comment", "stale", "other code", "damaged", "branch", "tag"],
 )
@@ -113,7 +116,7 @@ def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_sta
     git("update-ref", experiment_ref(commit, "baseline"), "HEAD")
     git("reset", "-q", "--hard", commit)
     run_stages()
-    assert save_baseline().endswith("rename it: dvc exp rename baseline NEW")
+    assert save_baseline().endswith("Rename it: dvc exp rename baseline NEW")
     assert way_back() == "git checkout HEAD params.yaml && make repro"
 
 
@@ -139,7 +142,7 @@ def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_t
 def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
     git, monkeypatch, in_cache, remote, command
 ):
-    """As in a second clone, which has pulled somebody's experiment."""
+    """A second clone is in this state after it has pulled an experiment."""
     run_stages()
     git("add", ".")
     git("commit", "-qm", "results")

@@ -1,4 +1,4 @@
-"""dvc.yaml, the scripts, params.yaml and .gitignore agree."""
+"""Test that dvc.yaml, the stage scripts, params.yaml, .gitignore and the lock files are consistent."""
 
 import ast
 import itertools
@@ -32,7 +32,7 @@ STAGES = [
     "publish",
 ]
 
-# Packages that stages import and DVC does not watch, because they cannot change a byte of an output.
+# Packages that stages import but that are not in `deps`, because they cannot change an output.
 PLUMBING = {
     "bukva": "gives bukva.load to other programs",
     "bukva.core": "writes whole files in one layout (tests/core/test_files.py); progress, errors, machine code",
@@ -78,7 +78,7 @@ def test_the_stages_are_these_and_each_has_its_script():
 
 
 def code_of(stage):
-    """The modules of ours that can change a byte of the outputs of a stage."""
+    """Return the modules of the project that can change the outputs of a stage."""
     return {script(stage), *reached(script(stage), except_for=PLUMBING)}
 
 
@@ -92,7 +92,7 @@ def lies_in(module, deps):
 
 
 def is_code(module):
-    """Whether a module is more than a docstring."""
+    """Return whether a module has code apart from its docstring."""
     return len(ast.parse(modules()[module].read_text(encoding="utf-8")).body) > 1
 
 
@@ -128,7 +128,7 @@ def test_evaluate_and_sample_depend_on_every_trained_model():
 
 
 def test_a_stage_takes_the_paths_that_dvc_yaml_names_as_its_inputs_and_outputs():
-    """run.path(...) in a script, or the model that its training stage makes."""
+    """A script uses a path with run.path(...). Training stages use the paths of their model."""
     for stage, spec in pipeline()["stages"].items():
         source = modules()[script(stage)].read_text(encoding="utf-8")
         used = {paths()[name] for name in re.findall(r'run\.path\("(\w+)"\)', source)}
@@ -143,8 +143,8 @@ def test_every_section_of_parameters_is_one_of_some_stage():
 
 
 def test_a_stage_depends_on_whole_outputs_of_others():
-    """DVC fails to restore a stage that depends on a file in an output folder of which dvc.lock has a version that is
-    not in the cache."""
+    """DVC cannot restore a stage that depends on a single file of an output folder if the version of the folder in
+    dvc.lock is not in the cache."""
     written = {out for stage in STAGES for out in outputs(stage)}
     for stage in STAGES:
         for dep in names(pipeline()["stages"][stage]["deps"]):
@@ -152,7 +152,7 @@ def test_a_stage_depends_on_whole_outputs_of_others():
 
 
 def test_git_ignores_what_dvc_caches_and_tracks_the_metrics_and_plots():
-    """A plain out with cache: false loses the run cache; metrics and plots of a stage keep it (treeverse/dvc#8738)."""
+    """An `outs` entry with cache: false disables the run cache; `metrics` and `plots` do not (treeverse/dvc#8738)."""
     for stage, spec in pipeline()["stages"].items():
         cached = spec.get("outs", [])
         assert all(isinstance(out, str) for out in cached), stage
@@ -164,7 +164,7 @@ def test_git_ignores_what_dvc_caches_and_tracks_the_metrics_and_plots():
 
 
 def test_dvc_can_draw_every_plot():
-    """One Markdown file among the plots makes `dvc plots diff` say that it failed to load some."""
+    """With a Markdown file among the plots, `dvc plots diff` reports that it failed to load some of them."""
     plots = [name for spec in pipeline()["stages"].values() for name in names(spec.get("plots", []))]
     assert {Path(name).suffix for name in plots} == {".csv", ".json"}
 

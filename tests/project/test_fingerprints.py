@@ -1,4 +1,4 @@
-"""The fingerprint of a training: what could change its result changes the digest, and nothing else does."""
+"""Test that the fingerprint of a training changes if, and only if, its result could change."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ STAGE = "train-gpt"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """The files of the project, with small data."""
+    """Copy the files of the project, with small data."""
     for name in ("dvc.yaml", "params.yaml", "numerics.lock", "src", "stages"):
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy

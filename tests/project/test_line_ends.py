@@ -1,4 +1,4 @@
-"""A clone has the bytes that were committed, whatever git is told to do with line ends."""
+"""Test that a clone has the committed bytes, even if git is configured to convert line ends."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from imports import ROOT
 
 @pytest.fixture
 def git(tmp_path):
-    """A function that runs git, told to convert line ends, in a repository with the attributes of this one."""
+    """Return a function that runs git with conversion of line ends, in a repository with this .gitattributes."""
 
     def run(*arguments, folder="first"):
         command = ["git", "-c", "core.autocrlf=true", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]

@@ -46,7 +46,7 @@ def test_the_last_sweep_is_known_and_an_unknown_one_is_a_sentence(project):
     [
         (
             "model.n_layer",
-            "-S: Error parsing override 'model.n_layer'; write SECTION.KEY=VALUE, and several values with commas.",
+            "-S: Error parsing override 'model.n_layer'; use SECTION.KEY=VALUE, with commas between several values.",
         ),
         (
             "model.n_layers=2",

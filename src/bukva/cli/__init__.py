@@ -1,1 +1,1 @@
-"""The command `bukva`: each module has the commands of one topic, and each command only reads, calls and prints."""
+"""The command line of bukva, and what the stage scripts share: startup, error messages and training progress."""

@@ -1,4 +1,8 @@
-"""The command `bukva`, which pyproject.toml installs. A command reads, calls and prints, and imports what it needs."""
+"""The command `bukva`, which pyproject.toml installs.
+
+Each command reads its inputs, calls another package and prints the result. Slow packages such as torch are imported
+inside the commands, so that `bukva --help` answers quickly.
+"""
 
 import shlex
 import sys
@@ -17,14 +21,14 @@ from bukva.core.machine import prepare_torch
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
 
-NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
+NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
-Port = Annotated[int, typer.Option(help="The port, or the first that is tried.")]
+Port = Annotated[int, typer.Option(help="Port of the server; if it is taken, the next free one is used.")]
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Experiments with small language models: compare them, look at them, run many of them.",
-    epilog="Run the pipeline itself with DVC: dvc repro, dvc exp run -S model.n_head=8.",
+    help="Compare, inspect and run experiments with small language models.",
+    epilog="Run the pipeline itself with DVC: dvc repro, or dvc exp run -S model.n_head=8.",
     **cli.STYLE,
 )
 for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify, judging.judge):
@@ -32,22 +36,22 @@ for command in (comparing.compare, comparing.experiments, comparing.seeds, compa
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line, and exit with the status of the command."""
     cli.call(_run)
 
 
 def _run() -> None:
     prepare_torch()
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; {_remedy()}")
+        raise BukvaError(f"{Path.cwd()}: {PARAMS} is missing here; {_remedy()}")
     app(prog_name="bukva")
 
 
 def _remedy() -> str:
-    """Return how to get a folder with params.yaml: restore the file, or go to the project above, or to a clone."""
+    """Return what to do if params.yaml is missing: restore it, or change to the root of the project or to a clone."""
     root = project_root()
     if not (root / "dvc.yaml").is_file():
-        return "go to the folder of a clone of bukva."
+        return "change to the folder of a clone of bukva."
     restore = "" if (root / PARAMS).exists() else f"git checkout HEAD {PARAMS}"
     go = "" if root == Path.cwd().resolve() else f"cd {shlex.quote(str(root))}"
     return f"use `{' && '.join(filter(None, (go, restore)))}`."
@@ -55,7 +59,7 @@ def _remedy() -> str:
 
 @app.command()
 def ui(port: Port = 8050) -> None:
-    """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
+    """Serve all experiments, reports, the playground and MLflow. The command prints the address; Ctrl-C stops it."""
     from bukva.serving.app import serve
 
     serve("", port)
@@ -63,7 +67,10 @@ def ui(port: Port = 8050) -> None:
 
 @app.command()
 def report() -> None:
-    """Write the last run and all experiments as pages. reports/index.html and reports/experiments.html."""
+    """Write HTML pages about the last run and all experiments.
+
+    The pages are reports/index.html and reports/experiments.html.
+    """
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
     from bukva.tracking.journal import note, read_journals, start_sync
@@ -71,15 +78,20 @@ def report() -> None:
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     params = this_experiment(read_params()).params
-    found = [journal for journal in read_journals() if journal.start["params"] == params]
-    if found and note(name := found[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, found[-1].key):
+    journals = [journal for journal in read_journals() if journal.start["params"] == params]
+    if journals and note(
+        name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
+    ):
         start_sync()
-        print(f"report: {PAGE} becomes an artifact of the run {name} in MLflow")
+        print(f"report: sending {PAGE} to MLflow, as an artifact of run {name}")
 
 
 @app.command()
 def play(port: Port = 8050) -> None:
-    """Write with the trained models in a browser. Two of them side by side, on a page that `bukva ui` has, too."""
+    """Serve the playground, where trained models continue your text.
+
+    The page shows two models side by side. `bukva ui` serves it as well.
+    """
     from bukva.serving.app import serve
 
     serve("/play", port)
@@ -87,7 +99,7 @@ def play(port: Port = 8050) -> None:
 
 @app.command()
 def attention() -> None:
-    """Draw what attention does in the trained GPT. Charts in reports/attention."""
+    """Draw what attention does in the trained GPT. The charts are written to reports/attention."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.attention_charts import attention_report
@@ -98,7 +110,7 @@ def attention() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     untrained, _ = load_model(gpt, "initial", machine.device)
-    print("attention: studying the GPT before and after training (this takes a while)", flush=True)
+    print("attention: studying the GPT before and after training; this takes a while", flush=True)
     states = {"untrained": untrained, "trained": trained}
     numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
     attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
@@ -107,7 +119,7 @@ def attention() -> None:
 
 @app.command()
 def counting() -> None:
-    """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
+    """Show what a GPT with n-grams predicts by counting. The charts are written to reports/counting."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.counting_charts import counting_report, table
@@ -119,7 +131,7 @@ def counting() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
-    print("counting: scoring val and repeating the first updates of the training (this takes a while)", flush=True)
+    print("counting: scoring val and repeating the first training updates; this takes a while", flush=True)
     numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
@@ -128,40 +140,44 @@ def counting() -> None:
 
 @app.command()
 def recipe(
-    name: Annotated[str, typer.Argument(help="A file of recipes/, without .yaml.", show_default=False)] = "",
+    name: Annotated[str, typer.Argument(help="Name of a file in recipes/, without .yaml.", show_default=False)] = "",
 ) -> None:
-    """Print a recipe as options: dvc exp run $(bukva recipe NAME). Without a name, list the recipes.
+    """Print a recipe as options for `dvc exp run`. Without a name, list the recipes.
 
-    Further options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8. A recipe is a file of a few
-    parameters in recipes/.
+    A recipe is a file in recipes/ that sets some of the parameters. Run one: dvc exp run $(bukva recipe ngrams)
+
+    More options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
     """
     from bukva.project.commands import descriptions, options
 
     if not name:
-        for each, description in descriptions().items():
-            print(f"{each:10}{description}")
+        for recipe_name, description in descriptions().items():
+            print(f"{recipe_name:10}{description}")
         return
     try:
         print(*options(name))
     except BukvaError:
-        print(NO_RECIPE)  # a shell goes on after a mistake in $(...), and DVC must not run the default
+        print(NO_RECIPE)  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run the default
         raise
 
 
 @app.command()
 def plan(
     budget: Annotated[
-        str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.", show_default=False)
+        str, typer.Argument(help="Time for stage train-gpt, such as 90s, 10min or 1h30min.", show_default=False)
     ] = "",
     gpu: Annotated[
-        str, typer.Option(help="Predict for h100, h200, a100, l4 or rtx4090; measure nothing.", show_default=False)
+        str, typer.Option(help="Predict for this card: h100, h200, a100, l4 or rtx4090.", show_default=False)
     ] = "",
 ) -> None:
-    """Propose size and steps for a time budget. Measures a few updates of several sizes here.
+    """Propose a model size and a number of steps for a time budget.
 
-    With --gpu: predict memory and time of the training in params.yaml on a card that need not be here.
+    The command measures a few training updates of several model sizes on this machine.
+
+    With --gpu, it measures nothing: it predicts the memory and time that the training in params.yaml needs on that
+    card. The machine needs no GPU for this.
     """
-    started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
+    started_at = time.perf_counter()  # before the imports, because the stage also spends time on them
     from bukva.models.gpt import GPTConfig
     from bukva.planning.gpu import card_named, predicted
     from bukva.planning.plan import Planner, climb, load_text, parse_budget, propose, warnings
@@ -175,11 +191,11 @@ def plan(
         print(*predicted(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
         return
     if not budget:
-        raise BukvaError("plan: no BUDGET and no --gpu; use for example `bukva plan 10min`.")
+        raise BukvaError("plan: give a time budget or --gpu, for example `bukva plan 10min`.")
     planner = Planner(params, parse_budget(budget), started_at)
-    for measured in climb(planner.plan):
-        print(f"plan: {measured}", flush=True)
-        plans.append(measured)
+    for measured_plan in climb(planner.plan):
+        print(f"plan: {measured_plan}", flush=True)
+        plans.append(measured_plan)
     chosen = propose(plans)
     print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
     print("Try it: dvc exp run", *settings(params.model_dump(), chosen.values()))
@@ -187,7 +203,7 @@ def plan(
 
 @app.command()
 def sync() -> None:
-    """Send to MLflow what has run here. Safe to repeat."""
+    """Send the results on this machine to MLflow. It is safe to repeat this command."""
     from bukva.tracking.sync import sync as send
 
     print(send())
@@ -195,16 +211,17 @@ def sync() -> None:
 
 @app.command()
 def push() -> None:
-    """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
+    """Push all stage results to DVC's remote. Other clones can then restore them instead of running the stages."""
     from bukva.project.cache import push as send
 
-    print("push: the remote has the results of {} stage executions; {} objects were new to it.".format(*send()))
-    print("push: experiments are sent by name: dvc exp push origin NAME")
+    n_results, n_new = send()
+    print(f"push: pushed {n_new} new objects; the remote now has all {n_results} stage results.")
+    print("push: experiments are pushed by name: dvc exp push origin NAME")
 
 
 @app.command()
 def check() -> None:
-    """Validate params.yaml and the files that it names. `make repro` begins with it."""
+    """Check params.yaml and the files that it names. `make repro` runs this command first."""
     from bukva.corpus.sources.works import check_for_dvc
     from bukva.project.revisions import has_identity, why_no_snapshots
     from bukva.tracking.experiment import print_uncommitted
@@ -216,14 +233,17 @@ def check() -> None:
     if why := why_no_snapshots():
         print(why)
     if not has_identity():
-        print("git does not know your name, which dvc exp run may need; set git config user.name and user.email.")
+        print(
+            "git does not know your name and email, which `dvc exp run` may need. Set them: "
+            "git config --global user.name NAME && git config --global user.email EMAIL"
+        )
 
 
 @app.command()
 def scores(
-    with_test: Annotated[bool, typer.Option("--test", help="Show test, too; each look is counted.")] = False,
+    with_test: Annotated[bool, typer.Option("--test", help="Show test scores as well; each use is counted.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
+        bool, typer.Option("--all", help="Show every baseline and the gain from longer context.")
     ] = False,
 ) -> None:
     """Print the scores of the last run."""
@@ -234,23 +254,26 @@ def scores(
 
     file, about = Path(paths()["score_table"]), Path(paths()["scores"], ABOUT)
     if not file.is_file():
-        raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
+        raise BukvaError(f"{file} does not exist. Run `make repro` to create it.")
     texts = read_json(about)["text"] if about.is_file() else {}
     if with_test and "test" not in texts:
-        raise BukvaError(f"{about.parent}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
-    found = read_json(file)
-    sentences = [headline(found), *([context(found)] if everything else [])]
-    shown = table(found, with_test=with_test, everything=everything)
+        raise BukvaError(f"{about.parent} has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.")
+    saved = read_json(file)
+    sentences = [headline(saved), *([context(saved)] if everything else [])]
+    shown = table(saved, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
         print(f"Looks at scores on this test text so far: {looks_at_test(texts['test'], more=1)}", file=sys.stderr)
-    start_sync()  # DVC skips stage publish where its inputs are those of dvc.lock
-    print("\nLook at the losses of both models: bukva ui")
+    start_sync()  # stage publish may not have run: DVC skips it if its inputs match dvc.lock
+    print("\nTo see the losses of both models: bukva ui")
 
 
 @app.command()
 def baseline() -> None:
-    """Save the last run as experiment `baseline`, with which others are compared. `make repro` ends with it."""
+    """Save the last run as experiment `baseline`.
+
+    Other experiments are compared with the baseline. `make repro` runs this command last.
+    """
     from bukva.project.baseline import save_baseline
 
     print(save_baseline())
@@ -260,10 +283,10 @@ app.add_typer(sweep.app, name="sweep")
 
 
 def _trained_gpt() -> Path:
-    """Return the folder of the GPT.
+    """Return the folder of the trained GPT.
 
     Raises:
-        BukvaError: the GPT is not trained, or the text is not split.
+        BukvaError: the GPT is not trained yet, or data/split has no ids.
     """
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):

@@ -1,4 +1,4 @@
-"""Commands about several experiments: which is better, more seeds of one, whether one can be made again."""
+"""Commands that compare experiments, queue more seeds, and check whether a result can be reproduced."""
 
 import sys
 from typing import Annotated
@@ -12,35 +12,40 @@ Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-STATUS = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}  # of compare --exit-code
-CANNOT_TELL = 4  # 1 and 2 are those of a mistake
+# exit statuses of compare --exit-code; 1 and 2 are used for errors
+STATUS = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}
+CANNOT_TELL = 4
 
 
 def compare(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="Experiments, branches, tags, commits or workspace: A, then B and others. One: against the baseline."
+            help="A, then B and others: experiments, branches, tags, commits or `workspace`. "
+            "A single name is compared with the baseline."
         ),
     ],
     model: Model = "gpt",
-    test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val; each look is counted.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val; each use is counted.")] = False,
     seed: Annotated[
-        list[int] | None, typer.Option(help="Only trainings with this seed; several times for more.")
+        list[int] | None, typer.Option(help="Use only trainings with this seed. The option can be repeated.")
     ] = None,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Compare scores of the GPT while it learns on (docs/adaptive.md).")
+        bool,
+        typer.Option(
+            "--adaptive", help="Compare the scores of the GPT with online adaptation to the text (docs/adaptive.md)."
+        ),
     ] = False,
     json: Json = False,
     exit_code: Annotated[
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 0 if B is (probably) better, 3 if (probably) worse, 4 if neither, 1 or 2 after a mistake.",
+            help="Exit with 0 if B is (probably) better, 3 if it is (probably) worse, 4 if neither, 1 or 2 on errors.",
         ),
     ] = False,
 ) -> None:
-    """Say whether B is better than A. By how much, and how sure that is."""
+    """Compare experiment B with A. The verdict says whether B is better, by how much, and how sure that is."""
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
@@ -49,7 +54,7 @@ def compare(
     if len(names) == 1:
         names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
-        raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
+        raise BukvaError(f"compare --exit-code: use two names, not {len(names)}; an exit status has one verdict.")
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
     show_and_keep(comparisons, as_json=json)
     if test:
@@ -61,13 +66,16 @@ def compare(
 
 def experiments(
     baseline: Annotated[
-        str, typer.Option(help="Compare all with this one.", show_default="HEAD, or experiment baseline")
+        str,
+        typer.Option(
+            help="Experiment with which all others are compared.", show_default="HEAD, or experiment baseline"
+        ),
     ] = "",
     model: Model = "gpt",
-    test: Annotated[bool, typer.Option("--test", help="Show test scores, too; this is counted.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Show test scores as well; each use is counted.")] = False,
     json: Json = False,
 ) -> None:
-    """List all experiments by their score. Each with its verdict against the baseline, on val."""
+    """List all experiments by their score. Each row has the verdict against the baseline, on val."""
     from bukva.compare import leaderboard, records
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
@@ -77,29 +85,29 @@ def experiments(
     seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(row.setting for rows in board.texts for row in rows):
-        share = f"cp {records.FILE} {records.SHARED}"
-        print(f"The noise floor has new seeds ({records.FILE}). To share them, commit them: {share}", file=sys.stderr)
+        copy = f"cp {records.FILE} {records.SHARED}"
+        print(f"The noise floor has new seeds. To share them, run `{copy}` and commit the file.", file=sys.stderr)
 
 
 def seeds(
-    n: Annotated[int, typer.Argument(help="How many seeds the settings of params.yaml should have.")],
+    n: Annotated[int, typer.Argument(help="Number of seeds that the settings in params.yaml should have.")],
     model: Model = "gpt",
 ) -> None:
-    """Queue more seeds of the settings of params.yaml. `dvc queue start` runs them."""
+    """Queue experiments with more seeds for the settings in params.yaml. `dvc queue start` then runs them."""
     from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):
         print(line, flush=True)
 
 
-def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
-    """Say whether a result can be made again. From the checkout and to the same bytes, or what has changed."""
+def verify(name: Annotated[str, typer.Argument(help="Experiment, branch, tag, commit or `workspace`.")]) -> None:
+    """Check whether a result can be reproduced byte for byte. If not, the command lists what has changed."""
     from bukva.backends.device import prepare
     from bukva.compare.results import verify as verified
 
     changes, command = verified(name, prepare(read_params().compute).numerics())
     if changes:
-        print(f"{name}: cannot be made again here, to the same bytes:", *changes, sep="\n  ")
+        print(f"{name}: cannot be reproduced here byte for byte:", *changes, sep="\n  ")
         raise typer.Exit(1)
-    print(f"{name}: can be made again here, to the same bytes: code, data and arithmetic are those that made it.")
-    print(f"To make it again: {command}")
+    print(f"{name}: can be reproduced here byte for byte; code, data and arithmetic are unchanged.")
+    print(f"To reproduce it: {command}")

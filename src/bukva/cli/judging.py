@@ -1,4 +1,4 @@
-"""The command that judges one try after the other."""
+"""The command `bukva judge`, which keeps or discards one try after another."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,30 +10,37 @@ from bukva.core.errors import BukvaError
 if TYPE_CHECKING:
     from bukva.compare.ledger import Ledger, Try
 
-BASELINES = "HEAD", "baseline"  # names that begin a ledger alone
+BASELINES = "HEAD", "baseline"  # each of these names begins a ledger even without the name of a try
 STATUS = {"keep": 0, "discard": 3, "cannot tell": CANNOT_TELL}
 
 
 def judge(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="A B: begin with baseline A. B: against the ledger's baseline. None: show the ledger."),
+        typer.Argument(
+            help="One name: judge this try against the baseline of the ledger. Two names: begin a ledger with the "
+            "first as its baseline, and judge the second. No name: show the ledger."
+        ),
     ] = None,
     model: Model = "gpt",
     level: Annotated[
-        float, typer.Option(help="Share of false keeps among all keeps that is accepted; of a new ledger.")
+        float, typer.Option(help="Accepted share of false keeps among all keeps; only a new ledger uses it.")
     ] = 0.1,
     final: Annotated[
         bool, typer.Option("--final", help="Compare the winner with the first baseline on test, and close the ledger.")
     ] = False,
     give_up: Annotated[
-        bool, typer.Option("--give-up", help="Discard the open try as it is, because it cannot be trained.")
+        bool,
+        typer.Option("--give-up", help="Discard the open try without a verdict, for example if its training fails."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Keep a try or discard it. With as many seeds as that needs, over a whole night of tries (docs/research.md).
+    """Keep or discard a try, an experiment that changes the baseline.
 
-    Exits with 0 for keep, 3 for discard, 4 if it cannot tell, 1 or 2 after a mistake.
+    The command trains as many seeds of the try as the verdict needs. The ledger records every try, so that the share
+    of false keeps stays bounded over many tries (docs/research.md).
+
+    The exit status is 0 for keep, 3 for discard, 4 if the result is undecided, and 1 or 2 on errors.
     """
     from bukva.compare import judge as court
     from bukva.compare.ledger import read_ledger
@@ -41,12 +48,12 @@ def judge(
 
     ledger, names = read_ledger(), names or []
     if len(names) > 2:
-        raise BukvaError(f"judge: {len(names)} names; give the baseline and a try, or a try.")
+        raise BukvaError(f"judge: give a try, or a baseline and a try, not {len(names)} names.")
     if final:
         _final(ledger, as_json=json)
         return
     if give_up and not names:
-        raise BukvaError("judge --give-up: name the try; `bukva judge` lists the tries.")
+        raise BukvaError("judge --give-up: give the name of the try. `bukva judge` lists the tries.")
     if not names:
         show.print_ledger(_known(ledger), as_json=json)
         return
@@ -55,11 +62,14 @@ def judge(
         raise typer.Exit(STATUS["discard"])
     say = show.say(quiet=json)
     if ledger is None:
-        if len(names) == 1 and names[0] not in BASELINES:  # a try that is taken for the baseline trains eight seeds
-            raise BukvaError(f"There is no ledger yet; begin one: `bukva judge BASELINE {names[0]}`.")
+        # a single name is probably a try; beginning a ledger with it would train eight seeds of it
+        if len(names) == 1 and names[0] not in BASELINES:
+            raise BukvaError(f"No ledger exists yet. Begin one: `bukva judge BASELINE {names[0]}`.")
         ledger = court.begin(names[0], model, level, say)
     elif len(names) == 2 and names[0] != ledger.baseline.name:
-        raise BukvaError(f"judge {names[0]}: the baseline of the ledger is {ledger.baseline.name}; give the try alone.")
+        raise BukvaError(
+            f"judge {names[0]}: the ledger has another baseline, {ledger.baseline.name}. Give only the name of the try."
+        )
     if names[-1] == ledger.first.name:
         court.complete_baseline(ledger, say)
         return
@@ -71,7 +81,7 @@ def judge(
 
 def _known(ledger: "Ledger | None") -> "Ledger":
     if ledger is None:
-        raise BukvaError("There is no ledger yet; begin one: `bukva judge BASELINE TRY`.")
+        raise BukvaError("No ledger exists yet. Begin one: `bukva judge BASELINE TRY`.")
     return ledger
 
 
@@ -89,7 +99,7 @@ def _final(ledger: "Ledger | None", *, as_json: bool) -> None:
 
 
 def _keep_in_mlflow(judged: "Try") -> None:
-    """Keep the verdict as a tag of MLflow's run of the try."""
+    """Save the verdict as a tag of the try's run in MLflow."""
     from bukva.tracking.journal import note, start_sync
 
     if note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):

@@ -1,6 +1,6 @@
-"""Callbacks that show a training while it runs: its speed, its bar and lines, its metrics, what the model writes."""
+"""Training callbacks that report progress: speed, progress bar, logged metrics and sample lines."""
 
-# ruff: noqa: ARG002 (callbacks do not read all of their arguments)
+# ruff: noqa: ARG002 (callbacks do not use all of their arguments)
 
 import dataclasses
 import sys
@@ -28,7 +28,7 @@ TEMPERATURE = 0.8
 
 
 class Speed(Callback):
-    """Measures the speed of the updates of this process; the scorings and the first update do not count."""
+    """Measure the training speed of this process, without validations and without the first update."""
 
     def __init__(self) -> None:
         self.last: Progress | None = None
@@ -36,13 +36,13 @@ class Speed(Callback):
 
     @property
     def chars_per_second(self) -> float | None:
-        """Characters per second; None before the second update."""
+        """Return the characters per second, or None before the second update."""
         return self.n_chars / self.seconds if self.seconds else None
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Read the clock."""
+        """Add the time since the last update."""
         clock = time.monotonic()
-        # the first update loads and compiles kernels
+        # the first update is slower, because it loads and compiles kernels
         if self.last is not None and self.last.step and progress.val_nats_per_char is None:
             self.n_chars += progress.chars_seen - self.last.chars_seen
             self.seconds += clock - self.last_at
@@ -50,23 +50,23 @@ class Speed(Callback):
 
 
 class MetricsLog(Callback):
-    """Writes the curve, one point for each scoring of val, into the journal, from which MLflow gets it.
+    """Log the losses and the speed to the journal at each validation. The journal is later sent to MLflow.
 
     Args:
-        journal: of the stage.
-        speed: comes before this callback in the list of callbacks.
+        journal: journal of the stage.
+        speed: source of the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, journal: JournalWriter, speed: Speed) -> None:
         self.journal, self.speed = journal, speed
 
     def on_start(self, state: TrainState) -> None:
-        """Write the points from before an interruption."""
+        """Log again the points from before an interruption."""
         for progress in state.curve:
             self.journal.metrics(_metrics_of(progress), progress.step)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write a point if val was scored."""
+        """Log a point if val was scored."""
         if progress.val_nats_per_char is not None:
             speed = self.speed.chars_per_second
             more = {} if speed is None else {"chars_per_second": speed}
@@ -79,12 +79,14 @@ def _metrics_of(progress: Progress) -> dict[str, float]:
 
 
 class ProgressBar(Callback):
-    """Shows a bar with the time left, and for each scoring a line with losses, speed and what the model wrote.
+    """Show a progress bar with the remaining time, and print a line at each validation.
+
+    The line has the losses, the speed and the newest line of `Samples`.
 
     Args:
-        stage: its name.
-        n_steps: of the training.
-        speed: comes before this callback in the list of callbacks.
+        stage: name of the stage.
+        n_steps: number of updates of the whole training.
+        speed: source of the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
@@ -92,62 +94,62 @@ class ProgressBar(Callback):
         self.bar = bar(stage, n_steps, "updates", scale=False)
 
     def on_start(self, state: TrainState) -> None:
-        """Start where an interrupted training was."""
+        """Start the bar at the step of the state, which is above 0 in a resumed training."""
         self.bar.initial = self.bar.n = state.step
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Show one update, and a line if val was scored."""
+        """Advance the bar, and print a line if val was scored."""
         self.bar.update(progress.step - self.bar.n)
         val, train = progress.val_nats_per_char, progress.train_nats_per_char
         if val is not None:
             speed = self.speed.chars_per_second
             losses = f"{'' if train is None else f'train {bits(train):.3f}':11} val {bits(val):.3f} bits"
-            pace = [f"{quantity(speed)} chars/s"] if speed else []
+            shown_speed = [f"{quantity(speed)} chars/s"] if speed else []
             step = f"{self.stage} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}"
-            self._say(" | ".join([f"{step}: {losses}", *pace, *state.samples[-1:]]))
+            self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Say why a training ended before its last step, and which weights are kept if not the last ones."""
+        """Close the bar. Print whether the training stopped early and whether the best weights are not the last."""
         self.bar.close()
         if state.step < self.n_steps:
-            self._say(f"{self.stage}: stopped early at step {state.step}: no improvement on val (patience)")
+            self._print(f"{self.stage}: stopped early at step {state.step}: no improvement on val (patience)")
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
-            self._say(f"{self.stage}: kept the weights of step {state.best_step}, the best on val ({score})")
+            self._print(f"{self.stage}: kept the weights of step {state.best_step}, the best on val ({score})")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self.bar.write(line, file=sys.stderr)
 
 
 class Samples(Callback):
-    """A callback that adds a line to state.samples at each scoring of val, and keeps them all as one file.
+    """Let the model write a line of text at each validation, and save all lines as one file.
 
-    A line is a function of the weights and of recipe.seed. The random numbers are the same for every line and are used
-    for nothing else, so no weight changes.
+    A line depends only on the weights and on `recipe.seed`. Every line uses the same random numbers, from a generator
+    of this callback, so that writing does not change the training.
 
     Args:
-        task: the training.
-        tokenizer: of its text.
-        keep: takes the name of the file and its text; each time it replaces the one before.
+        task: the training job.
+        tokenizer: tokenizer of its text.
+        save: function of a file name and the text of the file. Each call replaces the previous file.
     """
 
-    def __init__(self, task: Task, tokenizer: Tokenizer, keep: Callable[[str, str], None]) -> None:
-        self.task, self.tokenizer, self.keep = task, tokenizer, keep
+    def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
+        self.task, self.tokenizer, self.save = task, tokenizer, save
         self.prompt = opening(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """Keep the lines from before an interruption."""
+        """Save again the lines from before an interruption."""
         if state.samples:
-            self._keep(state)
+            self._save(state)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write a line if val was scored."""
+        """Write a line and save the file if val was scored."""
         if progress.val_nats_per_char is not None:
             state.samples.append(self.line(state.model))
-            self._keep(state)
+            self._save(state)
 
     def line(self, model: LanguageModel) -> str:
-        """Return what a model writes after the prompt, LINE_CHARS characters at most, in float32, without dropout."""
+        """Return at most `LINE_CHARS` characters that the model writes after the prompt, in float32 without dropout."""
         writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
@@ -158,15 +160,15 @@ class Samples(Callback):
         model.train()
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
-    def _keep(self, state: TrainState) -> None:
-        """Write the file: what was drawn how, and a row for each scoring."""
+    def _save(self, state: TrainState) -> None:
+        """Save a file with a heading and one row for each validation."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
         how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"
-        self.keep(SAMPLES, "\n".join([f"Written {how}.", "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""]))
+        self.save(SAMPLES, "\n".join([f"Written {how}.", "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""]))
 
 
 def on_one_line(text: str) -> str:
-    """A text for a line of a terminal: line ends as ↵, other white space as spaces, no control characters."""
+    """Return the text on one line: newlines become ↵, other whitespace spaces, and control characters are removed."""
     shown = ("↵" if char == "\n" else " " if char.isspace() else char for char in text)
     return "".join(filter(str.isprintable, shown))

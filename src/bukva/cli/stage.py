@@ -1,4 +1,4 @@
-"""How stages and commands are started: parameters, paths and journal of a stage, mistakes as one sentence."""
+"""Startup code of the stage scripts and of the command line: parameters, paths, journals and error messages."""
 
 import contextlib
 import sys
@@ -22,26 +22,26 @@ STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 @dataclass(frozen=True)
 class Run:
-    """A stage that runs: all of params.yaml, its journal, and the paths of dvc.yaml by their names."""
+    """A running stage, with the parameters of params.yaml and the journal of this execution."""
 
     params: Params
     log: JournalWriter
 
     def path(self, name: str) -> Path:
-        """A path of dvc.yaml."""
+        """Return the path that dvc.yaml lists under this name."""
         return Path(paths()[name])
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read params.yaml, all of it, and keep the journal of a stage while the block runs."""
+    """Read and validate params.yaml, and write the journal of a stage while the block runs."""
     params = read_params()
     with journal(name, params) as log:
         yield Run(params, log)
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call the `main` of a stage; its docstring makes --help."""
+    """Run a stage script: call `main`, whose docstring is the text of `--help`."""
     app = typer.Typer(**STYLE)
     app.command()(main)
     end_with_dvc()
@@ -49,18 +49,23 @@ def run(main: Callable[[], None]) -> None:
 
 
 def call(app: Callable[[], object]) -> None:
-    """Run an application.
+    """Run a command-line application and report expected errors as one-line messages.
 
-    Exit status: 0; 1 after a mistake, a full disk or too little memory, with a sentence; 75 when another machine was
-    lost; 2 for a wrong command line; 130 after Ctrl-C.
+    The exit status is
+
+    - 0 after success,
+    - 1 after a mistake in the input, a full disk or too little memory,
+    - 2 after a wrong command line,
+    - 75 if another machine was lost, and
+    - 130 after Ctrl-C.
     """
     try:
         app()
     except Exception as error:
-        sentence = sentence_for(error)
-        if not sentence:
+        message = sentence_for(error)
+        if not message:
             raise
-        print(sentence, file=sys.stderr)
+        print(message, file=sys.stderr)
         if isinstance(error, ParamsError) and (command := way_back()):
             print(f"{WAY_BACK}{command}", file=sys.stderr)
         sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)

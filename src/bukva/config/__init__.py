@@ -1,1 +1,1 @@
-"""params.yaml: its sections (schema), reading (load), sentences (messages)."""
+"""Reading and validation of params.yaml."""

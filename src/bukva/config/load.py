@@ -1,7 +1,7 @@
-"""Read params.yaml once, strictly, into frozen objects.
+"""Read params.yaml and validate it into frozen objects.
 
-Every stage reads the whole file before it does anything, so that a mistake stops whichever stage runs first. The file
-is read with DVC's own parser (ruamel.yaml, YAML 1.2): PyYAML reads 1e-3 as text.
+Every stage validates the whole file at its start, so a mistake stops the first stage that runs. The file is read with
+DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as text.
 """
 
 from collections.abc import Mapping
@@ -18,51 +18,56 @@ PARAMS = Path("params.yaml")
 
 
 def read_params(path: Path = PARAMS) -> Params:
-    """Read and validate the whole file.
+    """Read and validate params.yaml.
 
     Raises:
-        ParamsError: one sentence for each mistake, naming section, key, value and what is valid.
+        ParamsError: the file cannot be read or has mistakes. The message has one line for each mistake, with the
+            section, the key, the value and the valid values.
     """
     return parse_params(read_yaml(path), str(path))
 
 
 def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
-    """Return the sections of a YAML file as DVC reads it, not validated.
+    """Return the sections of a YAML file without validation.
 
     Raises:
-        ParamsError: it is missing, unreadable, not YAML, or has no sections.
+        ParamsError: the file is missing, unreadable, not YAML, or has no sections.
     """
     raw = read_any_yaml(path)
     if isinstance(raw, dict):
         return raw
-    fault = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
+    fault = "is empty" if raw is None else f"has a value of type {type(raw).__name__} instead of sections with keys"
     raise ParamsError(f"{path}: {fault}.")
 
 
 def read_any_yaml(path: Path) -> Any:
-    """Return the content of a YAML file as DVC reads it, None if it is empty.
+    """Return the content of a YAML file, or None if the file is empty.
 
     Raises:
-        ParamsError: it is missing, unreadable, or not YAML.
+        ParamsError: the file is missing, unreadable, or not YAML.
     """
     from ruamel.yaml import YAML
 
     try:
         return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        fault = f"cannot be read ({error.strerror}); run the command in the project's folder"
+        fault = f"cannot be read ({error.strerror}); run the command in the folder of the project"
     except UnicodeDecodeError as error:
         fault = f"byte {error.start} is not UTF-8"
-    except Exception as error:  # the parser also raises the errors of int(), float(), datetime() and the stack
-        fault = f"not YAML: {yaml_fault(error)}"
+    except Exception as error:  # the parser also raises errors of int(), float() and datetime(), and RecursionError
+        fault = f"is not valid YAML: {yaml_fault(error)}"
     raise ParamsError(f"{path}: {fault}.")
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:
-    """Validate sections that were read already; `where` names their source in errors.
+    """Validate sections that were already read.
+
+    Args:
+        raw: sections as `read_yaml` returns them.
+        where: name of the file in error messages.
 
     Raises:
-        ParamsError: one sentence for each mistake.
+        ParamsError: the sections have mistakes. The message has one line for each mistake.
     """
     try:
         return Params.model_validate(raw)
@@ -72,7 +77,7 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dicts with dotted keys, as DVC shows them: {"model": {"n_head": 4}} becomes {"model.n_head": 4}."""
+    """Flatten nested dicts to dotted keys, as DVC shows them: {"model": {"n_head": 4}} -> {"model.n_head": 4}."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}

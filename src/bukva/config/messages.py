@@ -1,4 +1,4 @@
-"""The sentences that report what is wrong in params.yaml: section, key and value, and what is valid or what to do."""
+"""Error messages for mistakes in params.yaml, with the section, the key, the value and what is valid."""
 
 import difflib
 import re
@@ -10,45 +10,48 @@ from pydantic_core import ErrorDetails
 
 from bukva.core.errors import redact_text, redact_url
 
-LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
-AUTO, LIST = "is auto", "is a list"  # tags of a key that takes either: pydantic shows them in the place of an error
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also an address without a scheme
+AUTO, LIST = "is auto", "is a list"  # union tags, which pydantic adds to the location of an error
 
 
 def mistake(key: str, value: object, what: str) -> ValueError:
-    """An error of ours, for a validator to raise: `what` says what is wrong with the value and what to do.
+    """Return an error for a validator to raise.
 
-    The key is that of the section for whose validator it is raised; empty in the validator of a key.
+    Args:
+        key: key in the validated section, or "" in the validator of a single key.
+        value: the wrong value.
+        what: what is wrong with the value, and what to do.
     """
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
 
 def one_or_another(names: list[str]) -> str:
-    """Names as a list in a sentence: a, b or c."""
+    """Join names for a sentence: "a, b or c"."""
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
-    """One pydantic error as a sentence."""
+    """Return the message for one pydantic error."""
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
-        case "value_error":  # a mistake
+        case "value_error":  # raised as `mistake`
             return f"{where}{context['error']}".removeprefix(".")
         case "extra_forbidden":
             return f"{where}: unknown key with value {shown}; {_known_keys(location, sections)}"
         case "missing":
-            return f"{where}: missing; put it back (git diff params.yaml shows what was removed)."
+            return f"{where}: missing; restore it (`git diff params.yaml` shows what was removed)."
         case "literal_error":
             return f"{where}: {shown} is unknown; use {context['expected']}."
         case "model_type":
             what = "should be keys with values"
-        case _:  # the subject of its message is Input, String or another word
+        case _:  # pydantic's message has another subject before "should", such as "Input" or "String"
             what = details["msg"][max(0, details["msg"].find("should ")) :]
     return f"{where}: {shown} ({type(value).__name__}) is invalid; it {what}."
 
 
 class _Shortened(reprlib.Repr):
-    """Values as errors show them: an address without its secrets, and a long value shortened."""
+    """Format values for error messages: shorten long values, and remove secrets from addresses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:
-    """What the YAML parser says, without the values and lines that it quotes: they may contain an address."""
+    """Return the parser's message without the values and lines that it quotes, because they may contain secrets."""
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):

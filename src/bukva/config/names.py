@@ -1,7 +1,7 @@
-"""The valid values of parameters that choose an entry of a table, by the names of those tables.
+"""Valid values of parameters that select an entry of a table in the code, such as a tokenizer or an optimizer.
 
-The tables map names to code, some of it torch code, and importing torch takes seconds in a light stage. So their names
-are repeated here for validation; tests/config/test_names.py compares both.
+The names are repeated here, because importing the tables would also import torch, which takes seconds in stages that do
+not need it. tests/config/test_names.py checks that the names match the tables.
 """
 
 # corpus/sources/formats/encodings.py

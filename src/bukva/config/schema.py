@@ -1,7 +1,7 @@
-"""The sections of params.yaml, in its order: their keys, types and limits.
+"""Sections of params.yaml with the types and limits of their keys.
 
-Numbers live in params.yaml, and no key has a default. A section accepts values or rejects them, and never changes one,
-so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
+No key has a default; all values are in params.yaml. Validation accepts or rejects values and never changes them.
+Therefore dvc.yaml does not list this module as a dependency of stages: it lists the values themselves (`params`).
 """
 
 import codecs
@@ -32,12 +32,12 @@ RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 
 
 def one_of(*values: str) -> GetPydanticSchema:
-    """Return a Literal whose values are known only when this module is imported."""
+    """Return a type like `Literal` for values that are known only at run time."""
     return GetPydanticSchema(lambda *_: literal_schema(list(values)))
 
 
-def spelled(pattern: str, what: str) -> AfterValidator:
-    """Return a check that a text has a pattern, whose error says in words what it should be."""
+def matching(pattern: str, what: str) -> AfterValidator:
+    """Return a validator for text that matches a regular expression. `what` describes valid text in the error."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -49,40 +49,40 @@ def spelled(pattern: str, what: str) -> AfterValidator:
 
 def _each_once(items: list[Any]) -> list[Any]:
     if len(set(items)) < len(items):
-        raise mistake("", items, "names an item twice; use each of them once")
+        raise mistake("", items, "names an item twice; use each item once")
     return items
 
 
-# encodings of which one of names.ENCODINGS has all characters, by the same bytes
+# encoding -> the larger encoding in names.ENCODINGS that has all its characters with the same bytes
 SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": "gb18030"}
 
 
-def _as_written_here(encoding: object) -> object:
-    """Reject another name of an encoding of names.ENCODINGS, such as windows-1251, with the one that is used here."""
+def _check_encoding_name(encoding: object) -> object:
+    """Reject other names of the encodings in `names.ENCODINGS`, such as windows-1251, and suggest the valid name."""
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding
     try:
         meant = codecs.lookup(encoding).name
     except (LookupError, ValueError):
         return encoding
-    for name in names.ENCODINGS[1:]:  # without auto
+    for name in names.ENCODINGS[1:]:  # all but auto
         if codecs.lookup(name).name == SUBSETS.get(meant, meant):
             raise mistake("", encoding, f"is called {name} here; use {name}")
     return encoding
 
 
-MOST_STEPS = 10**8  # months of training for all but toys; a greater number is a mistake
-Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and products of it exceed 64 bits
+MOST_STEPS = 10**8  # more steps are a mistake: except for toy models, they take months
+Count = Annotated[int, Field(ge=1, le=10**12)]  # larger numbers are mistakes, and products of them overflow 64 bits
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
-CountOrNone = Annotated[int, Field(ge=0, le=10**12)]
+CountOrZero = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(gt=0, le=1e6)]  # float32 has to hold its multiples
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, le=1e6)]  # multiples of the rate must fit into float32
 Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
-EXTENSION = spelled(r"\.[^\s./\\]+", "the end of a file name from its last dot on, such as .py")
-EITHER = Discriminator(
+EXTENSION = matching(r"\.[^\s./\\]+", "a file extension, such as .py")
+AUTO_OR_LIST = Discriminator(
     lambda value: AUTO if value == "auto" else LIST if isinstance(value, list) else None,
     custom_error_type="neither",
     custom_error_message="should be auto or a list",
@@ -90,10 +90,10 @@ EITHER = Discriminator(
 
 DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
-# What a request to a served model may have: columns of its rows, and parameters.
+# Requests to a model that MLflow serves: column names, and parameters of a request.
 PROMPT, TEXT = "prompt", "text"  # columns of the input
 CONTINUATION, BITS = "continuation", "bits_per_char"  # columns of the output
-SETTINGS = {  # keys of section sample that a request may set, with MLflow's types
+SETTINGS = {  # keys of section `sample` that a request may set, with MLflow's types
     "n_chars": "long",
     "temperature": "double",
     "top_k": "long",
@@ -101,34 +101,37 @@ SETTINGS = {  # keys of section sample that a request may set, with MLflow's typ
     "seed": "long",
     "unknown": "string",
 }
-MOST_CHARS = 10_000  # that a request may ask for in a row: it has some seconds, not a day
+MOST_CHARS = 10_000  # characters to write for one row of a request, which should be answered within seconds
 
 
 class Section(BaseModel):
-    """Strict (no text for numbers, no true for 1; an int is accepted as a float), closed and frozen."""
+    """Base class of the sections: strict types, no unknown keys, frozen.
+
+    Strict means that text is not accepted for a number, nor `true` for 1. An int is accepted for a float.
+    """
 
     model_config = {"strict": True, "extra": "forbid", "frozen": True, "allow_inf_nan": False}
 
 
 def author_word(corpus: str) -> str:
-    """What texts and figures call the level above a work: only the folders of RusLit are authors.
+    """Return "author" or "collection", the word for the folder of a work in messages and figures.
 
-    Data and JSON have the key author for both.
+    Only in RusLit are these folders authors. In data and JSON files the key is `author` in both cases.
     """
     return "author" if corpus == "ruslit" else "collection"
 
 
 class Download(Section):
-    """Which text to read, and where it is."""
+    """The source of the text."""
 
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
-    sha256: Annotated[str, spelled(r"([0-9a-f]{64})?", "the 64 hexadecimal digits that sha256sum prints")]
+    sha256: Annotated[str, matching(r"([0-9a-f]{64})?", "the 64 hexadecimal digits that sha256sum prints")]
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
-    encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_as_written_here)]
+    encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_check_encoding_name)]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100), EXTENSION]], EACH_ONCE]
@@ -137,10 +140,10 @@ class Download(Section):
     def _check(self) -> "Download":
         if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
             raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
-        if "@" in self.url:  # anywhere: a password may contain / or ?
+        if "@" in self.url:  # even after / or ?, which a password may contain
             what = (
-                "has a user or a password before an @, and params.yaml is committed; remove them and add the line "
-                "`machine HOST login USER password PASSWORD` to ~/.netrc (write an @ of a path as %40)"
+                "has a user name or a password before an @, but params.yaml is committed; remove them and add the line "
+                "`machine HOST login USER password PASSWORD` to ~/.netrc (if the @ is part of a path, write it as %40)"
             )
             raise mistake("url", redact_url(self.url), what)
         if self.corpus == "url" and not _is_address(self.url):
@@ -151,7 +154,7 @@ class Download(Section):
 
 
 class Clean(Section):
-    """Which cleaning rules are applied."""
+    """The cleaning rules."""
 
     rules: Annotated[str, one_of("auto", *RULE_SETS, "none", "file")]
     file: Annotated[str, Field(min_length=1)]
@@ -159,16 +162,17 @@ class Clean(Section):
 
 
 class Tokenize(Section):
-    """What becomes one id, and whose characters make the vocabulary."""
+    """The tokenizer and its vocabulary."""
 
     kind: Annotated[str, one_of(*names.TOKENIZERS)]
     vocabulary: Literal["all", "train"]
     unknown: Unknown
-    vocab_size: Annotated[int, Field(ge=257, le=20_000)]  # the 256 bytes and a merge; MAX_SYMBOLS of stage tokenize
+    # at least the 256 bytes and one merge; at most MAX_SYMBOLS of stage tokenize
+    vocab_size: Annotated[int, Field(ge=257, le=20_000)]
 
 
 class Split(Section):
-    """Which characters are train, val and test."""
+    """The division of the text into `train`, `val` and `test`."""
 
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
     duplicates: Literal["keep", "remove"]
@@ -181,13 +185,13 @@ class Split(Section):
     def _check(self) -> "Split":
         total = self.train + self.val + self.test
         if abs(total - 1) > 1e-9:
-            shares = f"{self.train}, {self.val}, {self.test}"
-            raise mistake("train, val, test", shares, f"sum to {total}; make them sum to 1")
+            fractions = f"{self.train}, {self.val}, {self.test}"
+            raise mistake("train, val, test", fractions, f"sum to {total}; make them sum to 1")
         return self
 
 
 class Model(Section):
-    """The shape of the GPT."""
+    """The architecture of the GPT."""
 
     n_layer: Annotated[int, Field(ge=1, le=1000)]
     n_head: Annotated[int, Field(ge=1, le=2**24)]
@@ -209,8 +213,8 @@ class Model(Section):
     @model_validator(mode="after")
     def _check(self) -> "Model":
         if self.n_embd % self.n_head:
-            fitting = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
-            what = f"does not divide n_embd {self.n_embd}; use {one_or_another(fitting)}"
+            divisors = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
+            what = f"does not divide n_embd {self.n_embd}; use {one_or_another(divisors)}"
             raise mistake("n_head", self.n_head, what)
         if self.positions == "rotary" and self.n_embd // self.n_head % 2:
             what = f"needs n_embd {self.n_embd} / n_head {self.n_head} to be even; use learned, or another n_head"
@@ -219,7 +223,7 @@ class Model(Section):
 
 
 class Baselines(Section):
-    """What stage baselines counts on train, and which rows it scores."""
+    """The n-grams that stage baselines counts in the training split, and those that it scores."""
 
     max_order: Annotated[int, Field(ge=0, le=12)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
@@ -227,35 +231,35 @@ class Baselines(Section):
     @model_validator(mode="after")
     def _check(self) -> "Baselines":
         if self.max_order and self.ngram_orders and max(self.ngram_orders) > self.max_order:
-            what = f"asks for more than max_order {self.max_order}; use a greater max_order, or shorter n-grams"
+            what = f"has an order above max_order {self.max_order}; use a greater max_order or lower orders"
             raise mistake("ngram_orders", self.ngram_orders, what)
         return self
 
 
 class Compute(Section):
-    """Device, precision, backend and threads of training and scoring."""
+    """Device, backend, precision and threads of training and scoring."""
 
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "plain"]
     precision: Literal["auto", "fp32", "bf16"]
-    threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP aborts a process with too many
+    threads: Annotated[int, Field(ge=0, le=1024)]  # with too many threads, OpenMP aborts the process
 
 
 class Training(Section):
-    """How one model is trained; the same keys for both."""
+    """Hyperparameters of training that the bigram and the GPT have in common."""
 
     optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
     n_steps: Steps
     batch_size: Count
     micro_batches: Count
     learning_rate: Rate
-    warmup_steps: CountOrNone
-    decay_to: Share
+    warmup_steps: CountOrZero
+    decay_to: Fraction
     weight_decay: Annotated[float, Field(ge=0)]
     beta2: Annotated[float, Field(gt=0, lt=1)]
     grad_clip: Annotated[float, Field(ge=0)]
     eval_every: Count
-    patience: CountOrNone
+    patience: CountOrZero
     order: Order
     seed: Seed
 
@@ -266,27 +270,27 @@ class Training(Section):
                 raise mistake(key, getattr(self, key), f"is more than n_steps {self.n_steps}; use n_steps or less")
         divisor = self.micro_batches * getattr(self, "processes", 1)
         if self.batch_size % divisor:
-            fitting = -(-self.batch_size // divisor) * divisor
-            what = f"is not divisible by micro_batches times processes, {divisor}; use {fitting}"
+            next_multiple = -(-self.batch_size // divisor) * divisor
+            what = f"is not divisible by micro_batches times processes, {divisor}; use {next_multiple}"
             raise mistake("batch_size", self.batch_size, what)
         return self
 
 
 class TrainBigram(Training):
-    """The bigram of the lecture notes; its windows are short because it uses one character of context only."""
+    """Training of the bigram. Its windows are short, because the bigram uses only one character of context."""
 
-    optimizer: Literal["adamw"]  # a table of characters has no matrix of hidden channels
+    optimizer: Literal["adamw"]  # Muon is for matrices of hidden layers, and the bigram is a lookup table
     block_size: Annotated[int, Field(ge=2, le=2**24)]
 
 
 class TrainGPT(Training):
-    """The GPT; its block_size is the model's."""
+    """Training of the GPT, whose `block_size` is in section `model`."""
 
     processes: Annotated[int, Field(ge=1, le=1024)]
 
 
 class Evaluate(Section):
-    """What stage evaluate measures beside the scores."""
+    """Additional measurements of stage evaluate and of `bukva attention` and `bukva counting`."""
 
     adaptive: bool
     short_context: Count
@@ -297,23 +301,23 @@ class Evaluate(Section):
 
 
 class Sample(Section):
-    """How the models continue the prompts."""
+    """The prompts, and how the models continue them."""
 
     prompts: Annotated[
         Annotated[Literal["auto"], Tag(AUTO)]
         | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Tag(LIST)],
-        EITHER,
+        AUTO_OR_LIST,
     ]
-    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # takes a day
+    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # writing so many takes a day
     temperature: Annotated[float, Field(ge=0)]
-    top_k: CountOrNone
+    top_k: CountOrZero
     top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Seed
     unknown: Unknown
 
 
 class Params(Section):
-    """All of params.yaml."""
+    """All sections of params.yaml."""
 
     download: Download
     clean: Clean
@@ -332,7 +336,8 @@ class Params(Section):
         orders, counted = self.model.ngram_orders, self.baselines.max_order
         if (self.model.ngrams != "none" or self.evaluate.adaptive) and max(orders) > counted:
             what = (
-                f"asks for more than baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or less"
+                f"has an order above baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or lower "
+                "orders"
             )
             raise mistake("model.ngram_orders", orders, what)
         if self.evaluate.short_context > self.model.block_size:
@@ -346,5 +351,5 @@ def _is_address(url: str) -> bool:
         parts = urlsplit(url)
         is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         return is_web and url.isprintable() and " " not in url
-    except ValueError:  # invalid brackets, ports or letters
+    except ValueError:  # raised for invalid brackets, ports or characters
         return False

@@ -1,1 +1,1 @@
-"""What DVC knows: the table of stages (dvc.yaml), dvc.lock, the fingerprint of a stage."""
+"""The DVC project: stages in dvc.yaml, results in dvc.lock, experiments in git, the cache, and the baseline."""

@@ -1,7 +1,10 @@
-"""The baseline: the results of the last commit on this machine, which experiments are compared with and return to.
+"""The baseline: the results of the last commit on this machine.
 
-It is an experiment of DVC, because a training has other bytes on another machine, so a commit that many people share
-cannot hold its results. A team that works on one machine, or shares a remote, may commit results: HEAD has them then.
+Experiments are compared with the baseline, and `dvc exp apply baseline` returns to it.
+
+The baseline is saved as a DVC experiment and not committed, because the same training gives different bytes on another
+machine. A commit that many people share cannot hold such results. A team that works on one machine, or shares a DVC
+remote, can commit its results; then HEAD is the baseline.
 """
 
 import contextlib
@@ -18,9 +21,9 @@ from bukva.project.revisions import commit_of, experiment_ref, experiments, git,
 
 NAME = "baseline"
 WAY_BACK = "To go back: "
-RESULTS = LOCK, "reports"  # what a run writes that git can track
+RESULTS = LOCK, "reports"  # files of a run that git can track
 SCORED = "evaluate"
-NOBODY = {  # git needs an author, and a user of a fresh machine has told it none
+AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "bukva"), ("EMAIL", "bukva@localhost"))
@@ -28,26 +31,31 @@ NOBODY = {  # git needs an author, and a user of a fresh machine has told it non
 
 
 def save_baseline() -> str:
-    """Save the results in the checkout as the experiment `baseline`, if the last commit's settings and code made them.
+    """Save the results in the checkout as experiment `baseline`.
+
+    The results are saved only if they were made with the parameters and the code of the last commit.
 
     Returns:
-        A line that says where the results are, or why they are not the baseline.
+        A message that says that the results were saved, or why they were not.
 
     Raises:
         BukvaError: git or DVC cannot read the project.
     """
     commit = head()
-    if why := _why_not(commit, read_lock(project_root())):
+    if why := _why_not_saved(commit, read_lock(project_root())):
         return f"Not saved as {NAME}: {why}"
-    if show(_saved(commit), LOCK) != (project_root() / LOCK).read_bytes():
+    if show(_saved_baseline(commit), LOCK) != (project_root() / LOCK).read_bytes():
         _save(commit)
-    return f"Saved as experiment {NAME}. After an experiment, return to it: dvc exp apply {NAME}"
+    return f"Saved as experiment {NAME}. To return to it after an experiment: dvc exp apply {NAME}"
 
 
 def way_back() -> str:
-    """Return the command that undoes an experiment or an edit of params.yaml, outputs included; "" without git."""
+    """Return the command that undoes an experiment or an edit of params.yaml, or "" if the project has no commit.
+
+    The command also restores the outputs of the stages.
+    """
     commit = known_head()
-    if commit and _saved(commit) and not commit_of(NAME):
+    if commit and _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
     if SCORED in (lock := parse_lock(show(commit, LOCK).decode(errors="replace"))) and (
         restore := _restore(commit, lock)
@@ -57,7 +65,7 @@ def way_back() -> str:
 
 
 def _restore(commit: str, lock: StageRecords) -> str:
-    """Return DVC's command that restores the outputs of a commit; "" where neither the cache nor a remote has them."""
+    """Return the DVC command that restores the outputs of a commit, or "" if there is nowhere to restore them from."""
     kept_by_dvc = [digest for path, digest in outputs(lock).items() if not show(commit, path)]
     try:
         if all(map(cached_files, kept_by_dvc)):
@@ -68,61 +76,65 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 
 def lock_of_baseline(commit: str) -> StageRecords:
-    """Return dvc.lock of the baseline of a commit, or of the commit itself where no baseline was saved."""
-    return parse_lock(show(_saved(commit) or commit, LOCK).decode(errors="replace"))
+    """Return the stages in dvc.lock of the baseline of a commit, or of the commit itself if no baseline was saved."""
+    return parse_lock(show(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 
 
-def _why_not(commit: str, lock: StageRecords) -> str:
-    """Return why the results in the checkout are not those of the last commit, and what to do; "" if they are."""
+def _why_not_saved(commit: str, lock: StageRecords) -> str:
+    """Return why the results in the checkout do not belong to the last commit and what to do, or "" if they do."""
     if not commit:
-        return "git has no commit of the project yet."
+        return "the project has no commit in git yet."
     if commit_of(NAME):
-        return "a branch or tag has this name, and DVC prefers it to the experiment; rename or delete it."
-    if not _saved(commit) and (NAME, commit) in _names():
-        return f"an experiment with other parameters has this name; rename it: dvc exp rename {NAME} NEW"
+        return f"a branch or tag is called {NAME}, and DVC would use it instead. Rename or delete it."
+    if not _saved_baseline(commit) and (NAME, commit) in _experiment_commits():
+        return f"an experiment with other parameters is called {NAME}. Rename it: dvc exp rename {NAME} NEW"
     if SCORED not in lock:
-        return f"stage {SCORED} has not run; run `make repro`."
-    sources, made = all_sources(SCORED, lock), outputs(lock)
-    now = digests([*sources, *made])
+        return f"stage {SCORED} has not run. Run `make repro`."
+    sources, outs = all_sources(SCORED, lock), outputs(lock)
+    now = digests([*sources, *outs])
     if stale := next(changes(SCORED, lock, flatten(read_yaml(project_root() / PARAMS)), now), ""):
-        return f"{stale}; run `make repro`."
-    if damaged := [path for path, md5 in made.items() if now[path] != md5]:
-        return f"{damaged[0]} is not what {LOCK} recorded; run `dvc checkout`, then `make repro`."
+        return f"{stale}. Run `make repro`."
+    if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
+        return f"{damaged[0]} differs from the output that {LOCK} recorded. Run `dvc checkout`, then `make repro`."
     if edited := _edited(sources):
         return f"{edited[0]} differs from the last commit. To keep these results as an experiment: dvc exp run -n NAME"
     return ""
 
 
 def _save(commit: str) -> None:
-    """Write the experiment as DVC does: a commit on this one. It has the results, and no edit of any other file.
+    """Save the results as a DVC experiment: a commit on top of `commit` that changes nothing but the results.
 
-    `dvc exp save` would take all edits of tracked files along, and `dvc exp apply` would bring them back later.
+    `dvc exp save` is not used, because it also saves all other edits of tracked files. A later `dvc exp apply` would
+    then bring these edits back.
     """
     present = [path for path in RESULTS if (project_root() / path).exists()]
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # the user's own stays as it is
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
         git("read-tree", commit, **index)
         git("add", "--all", "--", *present, **index)
         tree = git("write-tree", **index).decode().strip()
-    made = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **NOBODY).decode().strip()
-    git("update-ref", experiment_ref(commit, NAME), made)
+    experiment = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **AUTHOR).decode().strip()
+    git("update-ref", experiment_ref(commit, NAME), experiment)
 
 
-def _saved(commit: str) -> str:
-    """Return the commit of the experiment `baseline` of this commit, which has its parameters; "" if there is none."""
-    found = _names().get((NAME, commit), "")
-    return found if show(found, str(PARAMS)) == show(commit, str(PARAMS)) else ""
+def _saved_baseline(commit: str) -> str:
+    """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none.
+
+    An experiment of this name counts only if it has the parameters of `commit`.
+    """
+    saved = _experiment_commits().get((NAME, commit), "")
+    return saved if show(saved, str(PARAMS)) == show(commit, str(PARAMS)) else ""
 
 
-def _names() -> dict[tuple[str, str], str]:
-    """Return the commits of all experiments by name and the commit that they started from."""
-    with contextlib.suppress(BukvaError):  # git is missing, or this is no repository
-        return {(one.name, one.baseline): one.commit for one in experiments()}
+def _experiment_commits() -> dict[tuple[str, str], str]:
+    """Return the commit of each experiment, by its name and the commit from which it started."""
+    with contextlib.suppress(BukvaError):  # git is missing, or the folder is not a repository
+        return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
     return {}
 
 
 def _edited(sources: Iterable[str]) -> list[str]:
-    """Return the files among params.yaml and these sources that differ from the last commit or are untracked."""
+    """Return the files that differ from the last commit or are untracked, among params.yaml and these sources."""
     inside = [path for path in sources if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
     listed = git("status", *options, "--", str(PARAMS), *inside).decode().split("\0")

@@ -1,4 +1,4 @@
-"""The project by DVC's API: its cache and remote, and the digests of what lies in the checkout."""
+"""Access to the project through DVC's API: digests of files in the checkout, the cache and the remote."""
 
 import contextlib
 import functools
@@ -14,10 +14,10 @@ from bukva.core.files import project_root
 
 @contextlib.contextmanager
 def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
-    """A dvc.repo.Repo of the project, or of another folder.
+    """Open the DVC repository of the project, or of another folder, while the block runs.
 
     Raises:
-        BukvaError: what DVC raises in the block, or because it cannot read the project, in one sentence.
+        BukvaError: DVC cannot read the project, or raises an error in the block.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -30,29 +30,31 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-    """path -> the digest by which DVC would record this file or folder of the project now; "" if it does not exist."""
+    """Return the digest that DVC would record now for each file or folder of the project, "" if it does not exist."""
     from dvc_data.hashfile.build import build
 
     def md5(path: Path) -> str:
-        _, _, found = build(repo.cache.local, str(path), repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
-        return str(found.hash_info.value)
+        _, _, tree = build(repo.cache.local, str(path), repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
+        return str(tree.hash_info.value)
 
     root = project_root()
     with dvc_repo() as repo:
-        places = {path: Path(os.path.normpath(root / path)) for path in paths}  # DVC takes .. for the name of a folder
-        return {path: md5(place) if place.exists() else "" for path, place in places.items()}
+        # DVC does not resolve `..` but reads it as the name of a folder
+        full_paths = {path: Path(os.path.normpath(root / path)) for path in paths}
+        return {path: md5(full) if full.exists() else "" for path, full in full_paths.items()}
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """The files of an output in DVC's cache, by their names in it, "." if it is a file; empty if some are missing.
+    """Return the files of an output in DVC's cache, or an empty dict if any of them is missing.
 
-    The digest of a folder ends in `.dir` and names a list of the files in it, in JSON.
+    The keys are the paths of the files in the output, or "." if the output is a single file. The digest of a folder
+    ends in `.dir`; the cache has a JSON list of its files under this digest.
     """
     folder = _cache_folder(project_root())
-    found = folder / digest[:2] / digest[2:]
-    if not found.is_file():
+    cached = folder / digest[:2] / digest[2:]
+    if not cached.is_file():
         return {}
-    listed = json.loads(found.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
+    listed = json.loads(cached.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
     files = {item["relpath"]: folder / item["md5"][:2] / item["md5"][2:] for item in listed}
     return files if all(file.is_file() for file in files.values()) else {}
 
@@ -67,16 +69,19 @@ def _cache_folder(root: Path) -> Path:
 
 
 def has_remote() -> bool:
-    """Whether DVC has a remote from which it can fetch."""
+    """Return whether the project has a default DVC remote."""
     with dvc_repo() as repo:
         return bool(repo.config["core"].get("remote"))
 
 
 def push() -> tuple[int, int]:
-    """Send all results; returns how many stage executions the run cache has, and how many objects were sent.
+    """Push all results: the run cache and the outputs of all its entries.
 
-    `dvc push --run-cache` sends all entries of the run cache, but of their outputs only those of the present dvc.lock,
-    and none with `cache: false`; a clone that lacks one output of a stage runs it.
+    `dvc push --run-cache` is not enough. It pushes all entries of the run cache, but only the outputs in the current
+    dvc.lock and no outputs with `cache: false`. A clone runs a stage again if any of its outputs is missing.
+
+    Returns:
+        The number of stage executions in the run cache, and the number of objects that were sent.
     """
     with dvc_repo() as repo:
         entries = repo.stage_cache.push(None)
@@ -84,11 +89,18 @@ def push() -> tuple[int, int]:
 
 
 def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
-    """Send the objects of these entries of the run cache that are here; returns how many the remote did not have."""
+    """Push the objects of these entries of the run cache, as far as they are in the local cache.
+
+    Returns:
+        The number of objects that the remote did not have.
+
+    Raises:
+        BukvaError: some objects could not be sent.
+    """
     used = repo.stage_cache.get_used_objs(entries)
     cache = repo.cache.local
-    here = {found for objects in used.values() for found in objects if cache.exists(found.value)}
-    sent, failed = repo.cloud.push(here)
+    cached = {hash_info for objects in used.values() for hash_info in objects if cache.exists(hash_info.value)}
+    sent, failed = repo.cloud.push(cached)
     if failed:
-        raise BukvaError(f"push: {len(failed)} of {len(here)} objects could not be sent; give the same command again.")
+        raise BukvaError(f"push: {len(failed)} of {len(cached)} objects could not be sent. Run the same command again.")
     return len(sent)

@@ -1,4 +1,7 @@
-"""Commands of DVC for a user to copy; recipes, files of a few parameters; and options -S, which stand for either."""
+"""DVC commands that users can copy, recipes, and the options `-S` that set parameters on a command line.
+
+A recipe is a YAML file in recipes/ that sets some of the parameters.
+"""
 
 import json
 import re
@@ -19,25 +22,25 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 RECIPES = Path("recipes")
-CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # in `dvc exp run $(bukva recipe NAME)`, which is not quoted
+CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # a shell splits and expands the unquoted $(bukva recipe NAME)
 PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
 
 
 def rerun(name: str, params: Mapping[str, Any]) -> str:
-    """The command that makes the result of these parameters again under another name, beside the checkout."""
+    """Return the DVC command that runs an experiment again in a temporary folder, as experiment NAME-again."""
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
 
 
-def settings(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The options of `dvc exp run` that turn the known parameters into the wanted ones."""
-    before = flatten(known)
+def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the options of `dvc exp run` that change the current parameters into the wanted ones."""
+    before = flatten(current)
     changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
     return [f"-S {shlex.quote(f'{key}={literal(value)}')}" for key, value in changed.items()]
 
 
 def literal(value: Any) -> str:
-    """A value in Hydra's grammar."""
+    """Return a value in the syntax that Hydra parses, which DVC uses for `-S`."""
     if isinstance(value, list):
         return f"[{','.join(map(literal, value))}]"
     if isinstance(value, str):
@@ -47,7 +50,7 @@ def literal(value: Any) -> str:
 
 
 def descriptions() -> dict[str, str]:
-    """The recipes by name: the comment in the first line of each."""
+    """Return the description of each recipe by its name. The description is the comment in the first line."""
     return {
         path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         for path in sorted(RECIPES.glob("*.yaml"))
@@ -55,32 +58,35 @@ def descriptions() -> dict[str, str]:
 
 
 def options(name: str) -> list[str]:
-    """The options of `dvc exp run` that a recipe stands for, all its keys: [-S, model.n_head=4, -S, ...].
+    """Return a recipe as options of `dvc exp run`: ["-S", "model.n_head=4", "-S", ...].
 
     Raises:
-        BukvaError: there is no such recipe, or a key or value of it is not valid.
+        BukvaError: the recipe does not exist, or has an invalid key or value.
     """
     path = RECIPES / f"{name}.yaml"
     if not path.exists():
-        raise BukvaError(f"recipe {name}: does not exist; use {one_or_another(list(descriptions()))}.")
-    read_params()  # a mistake there is none of the recipe
+        raise BukvaError(f"recipe {name}: this recipe does not exist; use {one_or_another(list(descriptions()))}.")
+    read_params()  # reports a mistake in params.yaml as such, not as a mistake in the recipe
     try:
         params, recipe = read_yaml(PARAMS), read_yaml(path)
         valid = {key: {**params.get(key, {}), **value} for key, value in recipe.items() if isinstance(value, dict)}
         parse_params(params | recipe | valid, str(path))
     except BukvaError as error:
-        raise BukvaError(str(error)) from None  # params.yaml is valid, so there is nothing to undo
-    found = [f"{key}={literal(value)}" for key, value in flatten(recipe).items()]
-    for setting in filter(CHANGED_BY_SHELLS.search, found):
-        raise BukvaError(f"{path}, {setting}: a shell changes a space, * or ?; write the value into {PARAMS} instead.")
-    return [word for setting in found for word in ("-S", setting)]
+        # not a ParamsError, which would also print how to undo an edit of params.yaml
+        raise BukvaError(str(error)) from None
+    assignments = [f"{key}={literal(value)}" for key, value in flatten(recipe).items()]
+    for assignment in filter(CHANGED_BY_SHELLS.search, assignments):
+        raise BukvaError(
+            f"{path}, {assignment}: a shell would change the space, * or ?. Write the value into {PARAMS} instead."
+        )
+    return [word for assignment in assignments for word in ("-S", assignment)]
 
 
 def overrides(settings: Sequence[str]) -> "list[Override]":
-    """Options -S in Hydra's grammar.
+    """Parse the values of options `-S` with Hydra.
 
     Raises:
-        BukvaError: one of them is not in it.
+        BukvaError: Hydra cannot parse one of them.
     """
     from dvc.utils.hydra import to_hydra_overrides
     from hydra.errors import HydraException
@@ -89,29 +95,31 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
         return list(to_hydra_overrides(list(settings)))
     except HydraException as error:
         raise BukvaError(
-            f"-S: {_first_line(error)}; write SECTION.KEY=VALUE, and several values with commas."
+            f"-S: {_first_line(error)}; use SECTION.KEY=VALUE, with commas between several values."
         ) from None
 
 
 def values_of(override: "Override") -> list[str]:
-    """Options -S with one value each.
+    """Expand an option with several values into options with one value each.
 
     Raises:
-        BukvaError: there are infinitely many.
+        BukvaError: the option has an interval, which has infinitely many values.
     """
     key = override.key_or_group
     if override.is_interval_sweep():
-        raise BukvaError(f"-S {key}: an interval is for bukva sweep search; give several values with commas.")
+        raise BukvaError(
+            f"-S {key}: only `bukva sweep search` takes an interval. Give several values, separated by commas."
+        )
     if not override.is_sweep_override():
         return [str(override.input_line)]
-    return [f"{key}={each}" for each in override.sweep_string_iterator()]
+    return [f"{key}={value}" for value in override.sweep_string_iterator()]
 
 
 def applied(settings: Sequence[str]) -> Params:
-    """Return the parameters that options -S, together, make of params.yaml, checked as a stage would.
+    """Apply options `-S` to a copy of params.yaml, and return the validated parameters.
 
     Raises:
-        BukvaError: they are not valid.
+        BukvaError: the resulting parameters are not valid.
     """
     from dvc.exceptions import DvcException
     from dvc.utils.hydra import apply_overrides
@@ -123,10 +131,10 @@ def applied(settings: Sequence[str]) -> Params:
             apply_overrides(changed, list(settings))
             return parse_params(read_yaml(changed), PARAMS.name)
         except DvcException as error:
-            said = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
+            reason = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
         except BukvaError as error:
-            said = _first_line(error)
-    raise BukvaError(f"-S {' -S '.join(settings)}: {said}.")
+            reason = _first_line(error)
+    raise BukvaError(f"-S {' -S '.join(settings)}: {reason}.")
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
-"""dvc.lock of any revision: what each stage was a function of, and whether that has changed since.
+"""Read dvc.lock of any revision: the inputs and outputs of each stage, and whether they have changed since.
 
-It is read as text, because DVC's API takes 7.8 s for the results of 12 revisions.
+The file is parsed here, because DVC's API takes 7.8 s for the results of 12 revisions.
 """
 
 import functools
@@ -19,10 +19,11 @@ PARAMS = "params.yaml"
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage of a dvc.lock.
+    """One stage in dvc.lock.
 
-    params: dotted name -> value, of params.yaml.
-    deps, outs: path -> digest as DVC writes it (MD5; of a folder that of the list of its files, and `.dir`).
+    params: values in params.yaml by dotted name.
+    deps, outs: digests by path, as DVC writes them: the MD5 of a file, or for a folder the MD5 of the list of its
+        files with the suffix `.dir`.
     """
 
     params: Mapping[str, Any]
@@ -30,12 +31,12 @@ class StageRecord:
     outs: Mapping[str, str]
 
 
-StageRecords = Mapping[str, StageRecord]  # by the name of the stage
+StageRecords = Mapping[str, StageRecord]  # by name of the stage
 
 
 @functools.cache
 def parse_yaml(text: str) -> dict[str, Any]:
-    """The sections of a text in YAML 1.2, read by the parser of DVC; none if it is something else."""
+    """Parse a text as YAML 1.2 with DVC's parser. Return an empty dict if the text is not a mapping in YAML."""
     from ruamel.yaml import YAML
 
     try:
@@ -46,7 +47,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 
 def parse_lock(text: str) -> StageRecords:
-    """The stages in the text of a dvc.lock; none if it is something else."""
+    """Return the stages in the text of a dvc.lock, or none if the text is not a dvc.lock."""
     return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
 
 
@@ -56,57 +57,63 @@ def _record(raw: Mapping[str, Any]) -> StageRecord:
 
 
 def read_lock(folder: Path = Path()) -> StageRecords:
-    """The stages in the dvc.lock of a folder; none if there is no such file yet."""
+    """Return the stages in the dvc.lock of a folder, or none if the file does not exist."""
     file = folder / LOCK
     return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:
-    """The stage and all stages whose outputs it needs, in the order of `lock`."""
+    """Return the stage and all stages whose outputs it needs, directly or not, in the order of `lock`."""
     makers = {maker for path in lock[stage].deps if (maker := maker_of(path, lock))}
     needed = {stage}.union(*(upstream(maker, lock) for maker in makers))
     return [name for name in lock if name in needed]
 
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
-    """The stage that makes this file, or the folder that it is in; None for a source: code, or a text of the user."""
-    places = {path, *map(str, Path(path).parents)}
-    return next((name for name, entry in lock.items() if not places.isdisjoint(entry.outs)), None)
+    """Return the stage that has this path, or a folder above it, as an output.
+
+    Return None for a source, such as code or a text of the user.
+    """
+    path_and_parents = {path, *map(str, Path(path).parents)}
+    return next((name for name, record in lock.items() if not path_and_parents.isdisjoint(record.outs)), None)
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """The digests of those files that the stage reads and no stage makes."""
+    """Return the digests of the dependencies of a stage that are not outputs of another stage, by path."""
     return {path: md5 for path, md5 in lock[stage].deps.items() if maker_of(path, lock) is None}
 
 
 def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Those of a stage and of all stages that it needs."""
+    """Return the digests of the sources of a stage and of all stages that it needs, by path."""
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
 def outputs(lock: StageRecords) -> dict[str, str]:
-    """The digests of all that the stages make, by path."""
-    return {path: md5 for entry in lock.values() for path, md5 in entry.outs.items()}
+    """Return the digests of the outputs of all stages, by path."""
+    return {path: md5 for record in lock.values() for path, md5 in record.outs.items()}
 
 
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
-    """Why dvc.lock does not record one run of all that a stage needs as it is now, in a phrase for each reason.
+    """Yield a phrase for each way in which the current project differs from the run that dvc.lock recorded.
 
-    params: by dotted name.
-    now: path -> digest of sources; those that are not among them are not compared.
+    Args:
+        stage: only this stage and the stages that it needs are compared.
+        lock: stages of dvc.lock.
+        params: current parameters by dotted name.
+        now: current digests of sources by path. Sources without a digest are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():
             if params.get(key) != value:
-                yield f"stage {name} ran with {key} {value}, and {PARAMS} has {params.get(key)}"
+                yield f"stage {name} ran with {key}={value}, but {PARAMS} has {params.get(key)}"
         for path, md5 in lock[name].deps.items():
             maker = maker_of(path, lock)
             if maker and lock[maker].outs.get(path, md5) != md5:
-                yield f"stage {name} has not run since stage {maker} made another {path}"
+                yield f"stage {maker} has changed {path} since stage {name} ran"
             elif maker is None and now.get(path, md5) != md5:
                 yield f"{path} has changed since stage {name} ran"
 
 
 def digest(value: object) -> str:
-    """16 hexadecimal digits of a value of JSON."""
+    """Return 16 hexadecimal digits of the SHA-256 of a value, written as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

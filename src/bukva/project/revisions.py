@@ -1,4 +1,4 @@
-"""Names of results: experiments of DVC, branches, tags, commits, and `workspace` for the checkout itself."""
+"""Resolve names of results: DVC experiments, branches, tags, commits, and `workspace` for the checkout."""
 
 import difflib
 import functools
@@ -15,39 +15,40 @@ from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
 WORKSPACE = "workspace"
-# DVC's reference of an experiment: the commit that it started from, with a slash in it, and its name
+# DVC's git reference of an experiment: the commit from which it started, with a slash after two digits, and its name
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 
 
 class RefusedError(BukvaError):
-    """Git does not read the project, because another user owns it."""
+    """Git refuses to read the project, because another user owns it."""
 
 
 def git(*arguments: str, **environment: str) -> bytes:
-    """Return what git prints in the project.
+    """Run git in the project and return its output.
 
     Raises:
         RefusedError: another user owns the project.
-        BukvaError: git is missing, or fails.
+        BukvaError: git is not installed, or fails.
     """
     command = ["git", "-C", str(project_root()), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, env={**os.environ, "LC_ALL": "C", **environment})
     except OSError as error:
-        raise BukvaError(f"git: cannot be started ({error.strerror}); install it.") from None
+        raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        if trust := re.search(r"git config .*safe\.directory.*", said):
+        printed = done.stderr.decode(errors="replace").strip()
+        if trust := re.search(r"git config .*safe\.directory.*", printed):
             raise RefusedError(
-                f"{project_root()}: git does not read it, because another user owns it. If you trust it: {trust[0]}"
+                f"{project_root()}: git does not read this folder, because another user owns it. "
+                f"If you trust this user: {trust[0]}"
             )
-        advice = "; run `git init` and commit the project" if "not a git repository" in said else ""
-        raise BukvaError(f"{project_root()}: git cannot read it ({said.partition(chr(10))[0]}){advice}.")
+        advice = " Run `git init` and commit the project." if "not a git repository" in printed else ""
+        raise BukvaError(f"{project_root()}: git failed in this folder ({printed.partition(chr(10))[0]}).{advice}")
     return done.stdout
 
 
 def has_identity() -> bool:
-    """Return whether git knows a name and an address for commits, and so for experiments of DVC."""
+    """Return whether git has a name and an email for new commits, which DVC needs to save experiments."""
     if {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"} <= os.environ.keys():
         return True
     try:
@@ -58,7 +59,7 @@ def has_identity() -> bool:
 
 @functools.cache
 def show(commit: str, path: str) -> bytes:
-    """A file of a commit; empty if the commit has none, or there is none ("")."""
+    """Return the content of a file in a commit. Return b"" if the file does not exist or `commit` is ""."""
     try:
         return git("show", f"{commit}:./{path}") if commit else b""
     except BukvaError:
@@ -66,7 +67,7 @@ def show(commit: str, path: str) -> bytes:
 
 
 def commit_of(name: str) -> str:
-    """Return the commit that a git revision names; "" for a name that git does not know.
+    """Return the commit of a git revision, or "" if git does not know the name.
 
     Raises:
         RefusedError: another user owns the project.
@@ -80,7 +81,7 @@ def commit_of(name: str) -> str:
 
 
 def head() -> str:
-    """Return the last commit of the checkout; "" before the first one.
+    """Return the last commit of the checkout, or "" before the first commit.
 
     Raises:
         RefusedError: another user owns the project.
@@ -89,7 +90,10 @@ def head() -> str:
 
 
 def known_head() -> str:
-    """Return the same, and "" also where git refuses, for what can be done without git."""
+    """Return the last commit of the checkout, or "" if there is none or git refuses to read the project.
+
+    Callers can continue without git.
+    """
     try:
         return head()
     except RefusedError:
@@ -98,10 +102,11 @@ def known_head() -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """A name and what it stands for.
+    """The name of a result and the commit that it refers to.
 
-    commit: 40 digits; "" for the workspace.
-    baseline: the commit that an experiment started from; "" for everything else.
+    name: the name as the user wrote it, or the name of the experiment.
+    commit: the commit with 40 digits, or "" for the workspace.
+    baseline: the commit from which an experiment started, or "" if this is not an experiment.
     """
 
     name: str
@@ -110,51 +115,52 @@ class Revision:
 
     @property
     def is_workspace(self) -> bool:
-        """Whether this is the checkout itself, with its uncommitted changes."""
+        """Return whether this is the checkout with its uncommitted changes."""
         return self.name == WORKSPACE
 
 
 def experiment_ref(commit: str, name: str) -> str:
-    """Return git's reference of an experiment that started from this commit."""
+    """Return the git reference of the experiment `name` that started from `commit`."""
     return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
 
 
 def experiments() -> list[Revision]:
-    """All finished experiments of DVC, of every baseline, in the order of their names."""
+    """Return all finished DVC experiments, from every starting commit, sorted by name."""
     printed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").decode()
-    found = [Revision(match[3], match[4], match[1] + match[2]) for match in EXPERIMENT.finditer(printed)]
-    return sorted(found, key=lambda one: (one.name, one.baseline))
+    finished = [Revision(match[3], match[4], match[1] + match[2]) for match in EXPERIMENT.finditer(printed)]
+    return sorted(finished, key=lambda experiment: (experiment.name, experiment.baseline))
 
 
 def resolve(name: str) -> Revision:
-    """What a name stands for: `workspace`, else an experiment, else whatever git takes for a commit.
+    """Resolve a name: first `workspace`, then an experiment, then any revision that git knows.
 
-    If several experiments share a name, the one that started from HEAD is meant, else the one that started from the
-    nearest commit before it. A branch with the name of an experiment is heads/NAME.
+    If several experiments have the same name, the experiment that started from HEAD is used, or else the experiment
+    that started from the nearest ancestor of HEAD. `heads/NAME` is a branch that has the same name as an experiment.
 
     Raises:
-        BukvaError: nothing has this name, or only experiments of several other branches.
+        BukvaError: the name is unknown, the experiment has no result, or several experiments have this name and none
+            of them started from an ancestor of HEAD.
     """
     if name == WORKSPACE:
         return Revision(name, "")
-    known = experiments()
-    namesakes = [one for one in known if one.name == name]
+    finished = experiments()
+    namesakes = [experiment for experiment in finished if experiment.name == name]
     if len(namesakes) == 1:
         return namesakes[0]
     if namesakes:
-        of_commit = {one.baseline: one for one in namesakes}
+        by_baseline = {experiment.baseline: experiment for experiment in namesakes}
         for commit in git("rev-list", "HEAD").decode().split():
-            if commit in of_commit:
-                return of_commit[commit]
-        choices = " or ".join(f"{one.commit[:10]} (started from commit {one.baseline[:7]})" for one in namesakes)
-        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name; write the commit of one: {choices}.")
+            if commit in by_baseline:
+                return by_baseline[commit]
+        choices = " or ".join(f"{each.commit[:10]} (started from commit {each.baseline[:7]})" for each in namesakes)
+        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name; use a commit instead: {choices}.")
     if commit := commit_of(name):
-        return Revision(name, commit, next((one.baseline for one in known if one.commit == commit), ""))
+        return Revision(name, commit, next((each.baseline for each in finished if each.commit == commit), ""))
     for state in unfinished():
         if state.name == name:
-            remedy = "run it again" if state.kind in ("failed", "interrupted") else "run `dvc queue start`, or wait"
-            raise BukvaError(f"{name}: has no result ({state.why}); {remedy}.")
-    similar = difflib.get_close_matches(name, [WORKSPACE, *(one.name for one in known)])
+            remedy = "Run it again" if state.kind in ("failed", "interrupted") else "Run `dvc queue start`, or wait"
+            raise BukvaError(f"{name} has no result ({state.why}). {remedy}.")
+    similar = difflib.get_close_matches(name, [WORKSPACE, *(experiment.name for experiment in finished)])
     hint = f"similar: {', '.join(similar)}; " if similar else ""
     raise BukvaError(
         f"{name}: no experiment, branch, tag or commit has this name; {hint}`bukva experiments` lists them."
@@ -162,32 +168,33 @@ def resolve(name: str) -> Revision:
 
 
 def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Let DVC copy this output of these revisions from the remote into the cache; the checkout stays as it is."""
+    """Fetch an output of these revisions from the remote into the cache. The checkout does not change."""
     commits = [revision.commit for revision in revisions if not revision.is_workspace]
     with dvc_repo() as repo:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
 
 
 def why_no_snapshots() -> str:
-    """Return why DVC cannot run `--queue` and `--temp` in this project, in one sentence; "" if it can.
+    """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project, or "" if it can.
 
-    DVC writes the path of the cache in ASCII, and pushes to an address in which ? and # end the path.
+    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. It writes the path of the
+    cache in ASCII, and it pushes to a URL with this path, in which "?" and "#" end the path.
     """
     root = str(project_root())
-    if odd := sorted({sign for sign in root if sign in "?#" or not sign.isascii()}):
+    if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):
         return (
-            f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {' '.join(odd)}; rename or move the "
-            "folder, or run without --queue and --temp."
+            f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {' '.join(unsupported)}; rename or move "
+            "the folder, or run without --queue and --temp."
         )
     return ""
 
 
 @dataclass(frozen=True, order=True)
 class Unfinished:
-    """An experiment that has no result.
+    """An experiment without a result.
 
-    commit: of git's stash, with the files that DVC runs or would run.
-    why: it has no result: its kind, and what its log says of a failure.
+    commit: A commit of DVC's stash with the files of the experiment.
+    why: the kind (queued, running, interrupted or failed), and after a failure ": " and its cause.
     """
 
     name: str
@@ -196,39 +203,39 @@ class Unfinished:
 
     @property
     def kind(self) -> str:
-        """queued, running, interrupted or failed."""
+        """Return queued, running, interrupted or failed."""
         return self.why.partition(":")[0]
 
 
 def unfinished() -> list[Unfinished]:
-    """The experiments in DVC's queue, and those of `dvc exp run --temp` that run, by name.
+    """Return the experiments without a result: those in DVC's queue, and running ones of `dvc exp run --temp`.
 
-    A failed experiment that was run again and finished is not among them.
+    They are sorted by name. A failed experiment that was run again and finished is left out.
     """
-    finished = {(one.name, one.baseline) for one in experiments()}
+    finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
     with dvc_repo() as repo:
-        queue, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
-        found = [(entry, "queued") for entry in queue.iter_queued()]
-        for place in (queue, temporary):
-            found += [(entry, _running(place.proc.get(entry.stash_rev))) for entry in place.iter_active()]
-        for entry, _ in queue.iter_failed():
+        celery, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
+        entries = [(entry, "queued") for entry in celery.iter_queued()]
+        for queue in (celery, temporary):
+            entries += [(entry, _running(queue.proc.get(entry.stash_rev))) for entry in queue.iter_active()]
+        for entry, _ in celery.iter_failed():
             if (entry.name, entry.baseline_rev) not in finished:
-                found.append((entry, _failed(queue.proc.get(entry.stash_rev))))
-    return sorted(Unfinished(entry.name or entry.stash_rev[:7], entry.stash_rev, why) for entry, why in found)
+                entries.append((entry, _failed(celery.proc.get(entry.stash_rev))))
+    return sorted(Unfinished(entry.name or entry.stash_rev[:7], entry.stash_rev, why) for entry, why in entries)
 
 
 def _running(process: Any) -> str:
-    """What DVC calls running: its process may have ended without a word."""
+    """Return "interrupted" if the process has ended, because DVC still calls a killed experiment running."""
     import psutil
 
     return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
 def _failed(process: Any) -> str:
-    """Return "failed", with the stage and the last line in the log of a process, or why no stage could run."""
+    """Return "failed" with its cause: the stage and the last line of its log, or why DVC could not start a stage."""
     log = Path((process and process.stdout) or "")
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    said, _, error = text.partition("ERROR: failed to reproduce '")
-    last, stage = said.rstrip().rpartition("\n")[2].rstrip("."), error.partition("'")[0]
+    output, _, error = text.partition("ERROR: failed to reproduce '")
+    last, stage = output.rstrip().rpartition("\n")[2].rstrip("."), error.partition("'")[0]
     why = f"stage {stage}: {last}" if stage else why_no_snapshots().rstrip(".")
     return f"failed: {why}" if why else "failed"

@@ -1,4 +1,4 @@
-"""The table of stages: dvc.yaml, the only place of their names, order, kinds, parameter sections and paths."""
+"""Read the stages from dvc.yaml, which defines their names, order, kinds, parameters, dependencies and paths."""
 
 import functools
 import re
@@ -12,9 +12,11 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 
-PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, also in the snapshot of an experiment
+# relative to the running code, so that a queued experiment reads the dvc.yaml of its own snapshot
+PIPELINE = Path(__file__).parents[3] / "dvc.yaml"
 
-LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"  # there, because DVC watches it: stages write labels
+# in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
+LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"
 
 _read = functools.cache(read_yaml)
 
@@ -25,13 +27,13 @@ class Stage:
 
     name: str
     kind: str  # data, training, report or publish
-    sections: tuple[str, ...]  # of params.yaml that it reads
-    deps: tuple[str, ...]  # files and folders
+    sections: tuple[str, ...]  # sections of params.yaml that the stage reads
+    deps: tuple[str, ...]  # files and folders that the stage depends on
 
 
 @functools.cache
 def stages() -> dict[str, Stage]:
-    """The stages by name, in their order.
+    """Return the stages by name, in the order of dvc.yaml.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -42,31 +44,31 @@ def stages() -> dict[str, Stage]:
             name,
             spec["meta"]["kind"],
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
-            tuple(re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], dep) for dep in spec["deps"]),
+            tuple(re.sub(r"\$\{path\.(\w+)\}", lambda match: named[match[1]], dep) for dep in spec["deps"]),
         )
         for name, spec in _read(PIPELINE)["stages"].items()
     }
 
 
 def recorded_stages() -> dict[str, Stage]:
-    """The stages whose runs MLflow shows: all with outputs."""
+    """Return the stages that have runs in MLflow: all stages with outputs, that is, all except `publish`."""
     return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What a training stage makes: `name` is that of the model in metrics.json, `label` that in tables and figures."""
+    """The outputs of a training stage."""
 
     stage: str
-    name: str
-    label: str
+    name: str  # key of the model in metrics.json
+    label: str  # name of the model in tables and figures
     folder: Path
     curve: Path
 
 
 @functools.cache
 def trained_models() -> dict[str, TrainedModel]:
-    """The models of the training stages by name, in the order of the stages."""
+    """Return the models of the training stages by name, in the order of the stages."""
     named, labels, models = paths(), _read(LABELS), {}
     for stage, spec in _read(PIPELINE)["stages"].items():
         if spec["meta"]["kind"] == "training":
@@ -78,7 +80,7 @@ def trained_models() -> dict[str, TrainedModel]:
 
 @functools.cache
 def paths() -> dict[str, str]:
-    """The paths by the names that dvc.yaml gives them.
+    """Return the paths in the `vars` of dvc.yaml by their names there.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -86,43 +88,45 @@ def paths() -> dict[str, str]:
     return dict(_read(PIPELINE)["vars"][0]["path"])
 
 
-# ---- what the outputs of a stage are a function of
+# ---- fingerprints: everything that the outputs of a stage depend on
 
 
 Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
 
-MAX_NAMED = 3  # differences that a sentence names
+MAX_NAMED = 3  # differences in a message
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """The parameters of a stage by dotted name, and the digests of its files by path.
+    """Return the parameters of a stage by dotted name, and the SHA-256 of each file it depends on by path.
 
     Raises:
-        BukvaError: a file cannot be read.
+        BukvaError: a dependency does not exist.
     """
     spec = stages()[stage]
-    known = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
+    values = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
-        known |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
-    return known
+        values |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
+    return values
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
-    """How one fingerprint differs from another, in a few words."""
-    found = []
+    """Return a short text about the differences of two fingerprints, "" if there are none."""
+    phrases = []
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             is_file = "/" in name or name.endswith(".lock")
-            found.append(f"{name} has changed" if is_file else f"{name} was {before.get(name)} and is {now.get(name)}")
-    more = [f"{len(found) - MAX_NAMED} more"] if len(found) > MAX_NAMED else []
-    return ", ".join([*found[:MAX_NAMED], *more])
+            phrases.append(
+                f"{name} has changed" if is_file else f"{name} was {before.get(name)} and is {now.get(name)}"
+            )
+    more = [f"{len(phrases) - MAX_NAMED} more"] if len(phrases) > MAX_NAMED else []
+    return ", ".join([*phrases[:MAX_NAMED], *more])
 
 
 def _files(path: Path) -> list[Path]:
-    """A file, or the files below a folder that DVC counts: no byte code, no hidden files."""
+    """Return the file, or the files below the folder, without bytecode and hidden (temporary) files."""
     if path.is_file():
         return [path]
-    found = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
-    if not found:
-        raise BukvaError(f"{path}: missing, though dvc.yaml lists it; run `dvc repro` to make it.")
-    return sorted(file for file in found if not file.name.startswith("."))
+    files = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    if not files:
+        raise BukvaError(f"{path} does not exist. Run `dvc repro` to create it.")
+    return sorted(file for file in files if not file.name.startswith("."))
