@@ -17,7 +17,7 @@ PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 HEADER = ("row", "what", "n", "ours", "plain", "ratio", "required", "met")
 INTRODUCTION = """\
 Each line measures bukva (ours), where possible against plain code for the same task (plain). Every run is a separate
-process, and the runs of both are interleaved: A B, B A, A B. The columns ours and plain are medians of n runs. The
+process, and the runs of ours and plain alternate: A B, B A, A B. The columns ours and plain are medians of n runs. The
 ratio is how many times better ours is: the geometric mean of n pairs, with a 95 % interval (Student's t of the
 logarithms) if n is at least 2. Where nothing is compared, the worst run must meet the requirement."""
 
