@@ -54,7 +54,7 @@ def _timed(generate: Callable[[int], Any]) -> dict[str, Any]:
 
 
 def generation(_: Path) -> list[Line]:
-    """Generate text with a GPT of 10.7 million parameters, against recomputing the window for each character."""
+    """Time text generation with a GPT of 10.7 million parameters, against recomputing the window each time."""
     what = (
         f"generate {N_CHARS:,} characters with a GPT of 10.7 million parameters; "
         "plain: recompute the whole window for each character"

@@ -103,7 +103,7 @@ JOBS: dict[str, Job] = {"race": _race, "race-plain": _race_plain}
 
 
 def race(scratch: Path) -> list[Line]:
-    """Train a GPT to the loss of nanoGPT's recipe for a CPU, against this recipe itself."""
+    """Time the training of a GPT to the loss of nanoGPT's recipe for a CPU, against that recipe."""
     raw = _warmed(scratch)
     nano = nanogpt.prepared(raw / TEXT, scratch / "nanogpt-race")
     network, ngrams, plain = in_turn(
@@ -126,7 +126,7 @@ def race(scratch: Path) -> list[Line]:
 
 
 def a100(scratch: Path) -> list[Line]:
-    """Train a GPT with n-grams to the loss of nanoGPT on an A100."""
+    """Time the training of a GPT with n-grams to the loss of nanoGPT on an A100."""
     raw = _warmed(scratch)
     outcomes = [_ours("a100", run, raw) for run in range(len(SEEDS))]
     what = f"GPT with n-grams: train to {ON_A100} nats per character on tinyshakespeare, the loss of nanoGPT on an A100"

@@ -80,7 +80,7 @@ def main(
         for file in DATA:
             shutil.copyfile(folder / file, ROOT / file)
         for name in dict.fromkeys([BASELINE, *wanted]):  # every experiment starts from the baseline
-            print(f"{name}: {shown(name, known[name])}", flush=True)
+            print(f"{name}: {command_of(name, known[name])}", flush=True)
             _run(folder, name, known[name])
             recorded[name] = origin | _record(folder, name, known[name])
         if COMPARED in wanted:
@@ -109,7 +109,7 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
     return {
         "machine": machine(),
         "versions": report.versions(),
-        "command": shown(name, options),
+        "command": command_of(name, options),
         "seconds": _seconds(folder),
         "metrics": read_json(folder / paths()["metrics"]),
         "scores": {key: scores[key] for key in scores if key != "chart"} if name == BASELINE else {},
@@ -162,7 +162,7 @@ def quoted(text: str) -> list[str]:
     return [f"    {line}" for line in text.strip("\n").splitlines()]
 
 
-def shown(name: str, options: list[str]) -> str:
+def command_of(name: str, options: list[str]) -> str:
     """Return the command of an experiment as README prints it."""
     if name in descriptions():
         return f"dvc exp run $(bukva recipe {name})"

@@ -78,7 +78,7 @@ def cleaned(scratch: Path) -> Path:
 
 
 def counting(scratch: Path) -> list[Line]:
-    """Count all n-grams up to order 8 in nine tenths of RusLit."""
+    """Time counting all n-grams up to order 8 in nine tenths of RusLit."""
     ours = [job("count", clean=cleaned(scratch)) for _ in range(RUNS)]
     what = f"count all n-grams up to order {ORDER} in nine tenths of RusLit"
     return [

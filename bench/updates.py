@@ -50,7 +50,7 @@ def _updates_plain(split: str, shape: dict[str, Any], batch_size: int, n: int) -
 
 
 def _frequency() -> dict[str, Any]:
-    """Return the cycles per second of a core while all cores are busy.
+    """Return the clock frequency of the cores in hertz while all cores are busy.
 
     Vector instructions can lower the frequency, so the peak computed from it is an upper bound.
     """

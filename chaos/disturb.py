@@ -161,7 +161,7 @@ def _start_four_workers(setup: Setup, number: int) -> str:
     return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
 
 
-# ---- other pipelines, and losses that are not finite
+# ---- concurrent pipelines, and a diverging loss
 
 
 def run_two_pipelines(setup: Setup, tries: int) -> list[str]:

@@ -8,7 +8,7 @@ from chaos.setup import Setup
 
 @dataclass(frozen=True)
 class Row:
-    """One fault.
+    """A fault, its description, and the function that injects it.
 
     name: name on the command line.
     fault: description of the fault.

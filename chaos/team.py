@@ -101,7 +101,7 @@ class Team:
 
     @contextlib.contextmanager
     def networked(self) -> Iterator["Cluster"]:
-        """Start the cluster of `cluster`, but with a separate network card for each machine."""
+        """Start a cluster as `cluster` does, but with a separate network card for each machine."""
         with network(size=3) as machines, tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as tmp:
             cluster = Cluster(self, Path(tmp), machines)
             try:
@@ -113,7 +113,8 @@ class Team:
     def has_checkpoint(self) -> bool:
         """Return whether Tune has received a checkpoint of a step after 0.
 
-        Tune has certainly received one when the next one is in the storage, so two are counted.
+        The storage must contain two of them, because Tune has certainly received a checkpoint when the next one is
+        stored.
         """
         files = self.storage.rglob("checkpoint_*/checkpoints/train-gpt-*/*.safetensors")
         return sum(int(file.name.partition("-")[0]) > 0 for file in files) > 1
@@ -124,7 +125,7 @@ class Team:
         return self.project.run("git", f"--git-dir={self.origin}", "show", f"{listed[0]}:dvc.lock") if listed else ""
 
     def difference(self) -> str:
-        """Return how the result differs from the reference or MLflow is incomplete, or ""."""
+        """Describe how the result differs from the reference or what is wrong in MLflow; return "" if nothing is."""
         if (lock := self.lock()) != self.reference:
             return "its dvc.lock differs" if lock else "the origin has no result"
         return wait_until_empty(self._mlflow_fault, MLFLOW_SECONDS)

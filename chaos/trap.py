@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def set_trap(operation: str, count: int) -> None:
-    """Make this process die, or its writes fail, at an operation (see above)."""
+    """Kill this process, or let its writes fail, at an operation that CHAOS can name."""
     if operation in ("write", "full"):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (count, count))

@@ -124,7 +124,7 @@ def search(
 
 @app.command()
 def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Show the trials of a sweep as last recorded by the process that runs it."""
+    """Show the trials of a sweep, as last saved by the command that runs the sweep."""
     from bukva.sweep.table import format_rows
 
     print(format_rows(read_sweep(sweep).name))

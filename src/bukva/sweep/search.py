@@ -80,7 +80,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
 def _valid(values: Sequence[Sequence[str]]) -> Training:
     """Return section `train_gpt` of the first valid combination.
 
-    Several combinations are tried, because a value can be valid with one other value only: `n_head` must divide
+    Several combinations are tried, because a value can be invalid with some of the other values: `n_head` must divide
     `n_embd`.
 
     Raises:

@@ -22,7 +22,7 @@ MAX_NAMED = 3  # changed parameters that a label names
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment.
+    """An experiment of DVC, or a plain `dvc repro`.
 
     name: name that DVC gave the experiment, or a name made from the commit.
     commit: commit that the experiment started from; "" before the first commit.

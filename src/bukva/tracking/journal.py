@@ -65,7 +65,7 @@ REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 @dataclass(frozen=True)
 class Journal:
-    """One journal: its folder and its start event."""
+    """A journal in a folder, with its start event."""
 
     folder: Path
     start: Event

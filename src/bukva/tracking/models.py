@@ -41,7 +41,7 @@ SCHEME = "models:"
 NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or models:/NAME/VERSION
 
 
-# ---- into the store
+# ---- log, score and register
 
 
 def log_model(
@@ -162,7 +162,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and the parameters of its split. Only scores on the same text compare."""
+    """Return a digest of the cleaned text and its split parameters. Only scores on the same text are comparable."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
@@ -195,7 +195,7 @@ def _allowed(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
-# ---- out of the store
+# ---- download
 
 
 def fetch(uri: str, into: Path) -> Path:

@@ -1,7 +1,7 @@
 """The MLflow store: its address, its error messages without passwords, and the runs of bukva.
 
 mlflow is imported inside functions for two reasons: the import takes a second or more, and it reads environment
-variables that must be set before.
+variables that must be set first.
 """
 
 import contextlib
@@ -196,8 +196,8 @@ class Store:
 def connect() -> Store:
     """Open the store that MLFLOW_TRACKING_URI names, or the project's own database.
 
-    A missing database or MLflow experiment is created. The lock is held meanwhile, because processes that create the
-    tables of a database at the same time fail.
+    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if they create
+    the tables of a database at the same time.
 
     Raises:
         BukvaError: the address names no store, the database stores artifacts in another project, or a user has deleted
