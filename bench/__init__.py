@@ -1,4 +1,4 @@
-"""Benchmarks: bukva and a plain implementation of the same task, measured in turn (python -m bench).
+"""Benchmarks that compare bukva with a plain implementation of the same task: `python -m bench`.
 
 No test measures time.
 """

@@ -1,4 +1,4 @@
-"""Measure and report: python -m bench [ROW ...]."""
+"""Run the benchmarks and write the report: `python -m bench [ROW ...]`."""
 
 import subprocess
 import sys
@@ -30,40 +30,40 @@ ROWS: dict[str, Measure] = {
     "gpu": gpu.gpu,
 }
 REPORTS = ROOT / "reports"
-UNFINISHED = ROOT / ".bukva" / "bench.json"  # what a run has measured that was interrupted, or in which rows failed
+UNFINISHED = ROOT / ".bukva" / "bench.json"  # rows of a run that was interrupted, or in which other rows failed
 
 app = typer.Typer(**cli.STYLE)
 
 
 @app.command()
 def main(
-    only: Annotated[list[str] | None, typer.Argument(help="Rows to measure and print; all rows by default.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Rows to measure; by default all rows.")] = None,
     list_rows: Annotated[bool, typer.Option("--list", help="List the rows and measure nothing.")] = False,
 ) -> None:
-    """Measure bukva beside plain code, print the table and write it into reports: all rows, at one clean commit.
+    """Compare the speed of bukva with plain code, print the results, and write them to reports/bench.md.
 
-    A row that fails, for example because its text cannot be downloaded, does not stop the others; the report is written
-    when all were measured. The same command at the same commit measures those that are missing. Some rows only are
-    printed and not written.
+    The report is written only if all rows were measured at one commit without uncommitted changes. A row that fails,
+    for example because its text cannot be downloaded, does not stop the other rows. Repeat the command at the same
+    commit to measure the missing rows. If you name rows, their results are printed and not written.
     """
     if unknown := [name for name in only or () if name not in ROWS]:
-        raise BukvaError(f"bench: unknown row {', '.join(unknown)}; use {', '.join(ROWS)}.")
+        raise BukvaError(f"bench: unknown row {', '.join(unknown)}. Use {', '.join(ROWS)}.")
     if list_rows:
         for name in ROWS:
-            print(f"{name:<12}{_what(name)}")
+            print(f"{name:<12}{_description(name)}")
         return
     changed = _git("status", "--porcelain", "--", ".", ":!reports/bench.*")
     if changed and not only:
-        raise BukvaError("bench: files differ from the last commit; commit or stash them, or name single rows.")
+        raise BukvaError("bench: files differ from the last commit. Commit or stash them, or name single rows.")
     commit = _git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
     results: report.Results = {"commit": commit, "machine": machine(), "versions": report.versions(), "rows": {}}
     if not only and UNFINISHED.exists():
-        former = read_json(UNFINISHED)
-        results = former if former | {"rows": {}} == results else results
+        unfinished = read_json(UNFINISHED)
+        results = unfinished if unfinished | {"rows": {}} == results else results
     print(report.origin(results))
     failed = _measure(only or list(ROWS), results, save=not only)
     if failed:
-        raise BukvaError(f"bench: {', '.join(failed)} not measured (reasons above), and no report written.")
+        raise BukvaError(f"bench: no report was written, because rows failed (reasons above): {', '.join(failed)}.")
     if not only:
         results["rows"] = {name: results["rows"][name] for name in ROWS}
         report.save(results, REPORTS)
@@ -71,12 +71,12 @@ def main(
 
 
 def _measure(names: list[str], results: report.Results, *, save: bool) -> list[str]:
-    """Add the rows that the results lack, and print each; the names of those that failed."""
+    """Measure the rows that are missing in the results and print all rows; return the names of the rows that failed."""
     failed = []
     with tempfile.TemporaryDirectory(prefix="bukva-bench-", ignore_cleanup_errors=True) as scratch:
         for number, name in enumerate(names, start=1):
             if name not in results["rows"]:
-                print(f"[{number}/{len(names)}] {name}: {_what(name)} ...", flush=True)
+                print(f"[{number}/{len(names)}] {name}: {_description(name)} ...", flush=True)
                 started_at = time.perf_counter()
                 try:
                     lines = ROWS[name](Path(scratch))
@@ -95,8 +95,8 @@ def _measure(names: list[str], results: report.Results, *, save: bool) -> list[s
     return failed
 
 
-def _what(name: str) -> str:
-    """What a row measures: the first line of its docstring."""
+def _description(name: str) -> str:
+    """Return the first line of the docstring of a row."""
     return (ROWS[name].__doc__ or "").partition("\n")[0].rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""A clone of the last commit, and what a user runs in it."""
+"""Clones of the last commit, and commands that run in them."""
 
 import os
 import sys
@@ -11,11 +11,11 @@ from bench.measure import ROOT, Outcome, command
 from bukva.config.load import read_yaml
 from bukva.core.files import resolve
 
-NOT_INHERITED = "DVC_", "MLFLOW_", "PYTHON", "BUKVA_MIRROR"  # prefixes of what points to another project
+NOT_INHERITED = "DVC_", "MLFLOW_", "PYTHON", "BUKVA_MIRROR"  # prefixes of variables that can point to another project
 
 
 def clone(folder: Path) -> Path:
-    """A clone of the last commit; uncommitted changes are not measured."""
+    """Clone the last commit, without uncommitted changes, and return the folder."""
     command(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)])
     return folder
 
@@ -26,13 +26,13 @@ def dvc(folder: Path, *arguments: str) -> Outcome:
 
 
 def stage(folder: Path, name: str, params: dict[str, Any]) -> Outcome:
-    """Run a stage in a clone with these parameters, as DVC runs it."""
+    """Write these parameters into a clone and run a stage there, as DVC would run it."""
     write_params(folder, params)
     return command([sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": "src"})
 
 
 def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """params.yaml with changes by section."""
+    """Return the content of params.yaml with changes, given by section."""
     raw = read_yaml(ROOT / "params.yaml")
     for section, values in changes.items():
         raw[section].update(values)
@@ -40,16 +40,16 @@ def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def write_params(folder: Path, params: dict[str, Any]) -> None:
-    """Write params.yaml of a clone."""
+    """Write params.yaml in a clone."""
     YAML().dump(params, folder / "params.yaml")
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a command in a clone: nothing in it points to another project."""
+    """Return the environment for commands in a clone, without variables that point to another project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     own = {"PATH": path, "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache")}
     mirror = os.environ.get("BUKVA_MIRROR")
-    if mirror is not None:  # a folder becomes an absolute path, because the clone is in another folder
+    if mirror is not None:  # a relative path would be wrong in the folder of the clone
         own["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve(mirror).absolute())
     return kept | own

@@ -1,4 +1,4 @@
-"""Row of generation: one text, with a cache and without."""
+"""Row `generation`: generate one text with a KV cache, and without."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ def _generate_plain() -> dict[str, Any]:
 
 
 def _timed(generate: Callable[[int], Any]) -> dict[str, Any]:
-    """Characters per second of generating N_CHARS, after a short warm-up."""
+    """Return the speed of generating N_CHARS characters, after a short warm-up."""
     generate(2)
     started_at = timer()
     generate(N_CHARS)
@@ -54,13 +54,13 @@ def _timed(generate: Callable[[int], Any]) -> dict[str, Any]:
 
 
 def generation(_: Path) -> list[Line]:
-    """Characters per second that a GPT of 10.7 million parameters writes, beside recomputing the window for each."""
+    """Time text generation with a GPT of 10.7 million parameters, against recomputing the window each time."""
     what = (
-        f"a text of {N_CHARS:,} characters by a GPT of 10.7 million parameters; "
-        "plain: recomputing the whole window for each character"
+        f"generate {N_CHARS:,} characters with a GPT of 10.7 million parameters; "
+        "plain: recompute the whole window for each character"
     )
     outcomes = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
-    ours, plain = ([outcome.values["chars_per_second"] for outcome in side] for side in outcomes)
+    ours, plain = ([outcome.values["chars_per_second"] for outcome in runs] for runs in outcomes)
     return [Line(what, "chars/s", ours, plain, 25.0)]
 
 

@@ -1,7 +1,7 @@
-"""Row of a GPU, which is also a script: python -m bench.gpu [PART ...] [--device cpu] [--quick].
+"""Row `gpu`, which is also a script: `python -m bench.gpu [PART ...] [--device cpu] [--quick]`.
 
-It needs neither DVC nor MLflow's server, so that it runs on a machine that is lent for minutes. `--quick` makes every
-size tiny: it shows that a part runs, and measures nothing. Each line is printed once it is measured.
+The script needs neither DVC nor an MLflow server, so it runs on a bare machine that is rented for minutes. With
+`--quick` every size is tiny, which checks that the parts run and measures nothing.
 """
 
 import importlib.metadata
@@ -33,7 +33,7 @@ from bukva.text.collection import TEXT
 if TYPE_CHECKING:
     from bukva.training.run import Task
 
-Changes = dict[str, dict[str, Any]]  # of params.yaml, by section
+Changes = dict[str, dict[str, Any]]  # changes of params.yaml, by section
 
 _SIZE = {"block_size": 256, "ngrams": "none"}
 _BATCH = {"batch_size": 64}
@@ -43,29 +43,32 @@ SHAPES: dict[str, Changes] = {
     "85M": {"model": {**_SIZE, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.0}, "train_gpt": _BATCH},
 }
 N_UPDATES = {"default": 400, "10.7M": 200, "85M": 60}
-WARM_UP = 30  # updates before the clock starts: they compile kernels and capture the graph
-N_COMPARED = 100  # updates of the trainings whose bytes are compared
+WARM_UP = 30  # updates before the clock starts; they compile kernels and capture the CUDA graph
+N_COMPARED = 100  # updates of each training whose bytes are compared
 RACE: Changes = {
     "model": SHAPES["10.7M"]["model"],
     "train_gpt": {**_BATCH, "n_steps": 1500, "warmup_steps": 50, "weight_decay": 0.5},
 }
 TINY: Changes = {"model": {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}, "train_gpt": {"batch_size": 4}}
-# of the project, for its stages
+# files of the project that its stages need
 COPIED = "src", "stages", "rules", "dvc.yaml", "numerics.lock", "pyproject.toml", "data/sample"
 BACKENDS = "auto", "plain"
 
-# Required on an H100 or H200. nanoGPT's train.py, compiled, runs on the same card.
-BEFORE = 20.4  # ms, an update of the default model at commit 1796985 (docs/scaling.md)
-FASTER_THAN_BEFORE, FASTER_THAN_NANOGPT, SHARE_OF_PEAK, RACE_SECONDS = 10.0, 2.2, 35.0, 20.0
+# Requirements for an H100 or H200. nanoGPT's compiled train.py runs on the same card.
+BEFORE = 20.4  # milliseconds of an update of the default model at commit 1796985 (docs/scaling.md)
+FASTER_THAN_BEFORE, FASTER_THAN_NANOGPT, PERCENT_OF_PEAK, RACE_SECONDS = 10.0, 2.2, 35.0, 20.0
 
 # ---- jobs
 
 
 def _updates(changes: Changes, first: int, last: int, resume_at: int = 0, is_compiled: bool = True) -> dict[str, Any]:
-    """Time updates first + 1 to last of a training on the embedded corpus; return its speed and a digest of its bytes.
+    """Time the updates after `first` up to `last` of a training on the embedded corpus.
 
-    resume_at: number of updates after which the training starts anew from its checkpoint; 0 for none.
-    is_compiled: compile the losses on a GPU, however short the training is; the clock leaves compiling out.
+    resume_at: number of updates after which the training is resumed from its checkpoint; 0 for none.
+    is_compiled: compile the losses on a GPU even for a short training. Compilation is not timed.
+
+    Returns:
+        The speed, and a digest of the trained weights.
     """
     import hashlib
 
@@ -97,7 +100,10 @@ def _updates(changes: Changes, first: int, last: int, resume_at: int = 0, is_com
 
 
 def _race(changes: Changes, raw: str) -> dict[str, Any]:
-    """Train on tinyshakespeare to the end; return its loss, and the seconds of training as if nothing was compiled."""
+    """Train on tinyshakespeare to the end; return the loss, and the seconds of training without compilation.
+
+    The time of the updates after WARM_UP is extrapolated to all updates.
+    """
     from bukva.text.tokenizers.char import CharTokenizer
     from bukva.training.run import run_training, start
 
@@ -112,7 +118,7 @@ def _race(changes: Changes, raw: str) -> dict[str, Any]:
 
 
 def _card(device: str) -> dict[str, Any]:
-    """Return the name of the GPU, "" without one, and its bf16 peak in TFLOPS, 0 if planning does not know it."""
+    """Return the name of the GPU ("" without one) and its bf16 peak in TFLOPS (0 if bukva does not know it)."""
     import torch
 
     from bukva.planning.gpu import CARDS
@@ -122,7 +128,10 @@ def _card(device: str) -> dict[str, Any]:
 
 
 def _task(changes: Changes, splits: dict[str, Any], tokenizer: Any, *, is_compiled: bool = True) -> "Task":
-    """Return the training of stage train-gpt with changes of params.yaml. Val is scored before it and after it."""
+    """Return the training task of stage train-gpt with changes of params.yaml.
+
+    Val is scored only before and after the training.
+    """
     from bukva.backends.cuda import backend
     from bukva.backends.device import prepare
     from bukva.config.load import parse_params
@@ -145,7 +154,10 @@ def _flops_per_id(changes: Changes, vocab_size: int) -> int:
 
 
 def _clock(first: int, last: int) -> Any:
-    """Return a callback that times updates first + 1 to last. It waits for the GPU before and after them only."""
+    """Return a callback that times the updates after `first` up to `last`.
+
+    The callback synchronizes with the GPU only at the start and at the end of this interval.
+    """
     from bukva.training.callback import Callback
 
     class Clock(Callback):
@@ -162,30 +174,30 @@ def _clock(first: int, last: int) -> Any:
 
 JOBS: dict[str, Job] = {"gpu-updates": _updates, "gpu-race": _race, "gpu-card": _card}
 
-# ---- parts: each yields its lines
+# ---- parts, which yield the lines of the table
 
 
 class Bench:
-    """The settings of all parts: scratch folder, device, its card ("" for a CPU), and whether sizes are tiny."""
+    """Settings of all parts: temporary folder, device, name of the GPU ("" for a CPU), and whether sizes are tiny."""
 
     def __init__(self, scratch: Path, device: str, *, quick: bool) -> None:
         self.scratch, self.device, self.quick = scratch, device, quick
-        found = job("gpu-card", device=device).values
-        self.card, self.peak = str(found["card"]), float(found["peak"])
+        values = job("gpu-card", device=device).values
+        self.card, self.peak = str(values["card"]), float(values["peak"])
 
     def required(self, value: float) -> float | None:
-        """Return a requirement where it applies."""
+        """Return the requirement on an H100 or H200, and None on other devices."""
         return value if "H100" in self.card or "H200" in self.card else None
 
     def changes(self, wanted: Changes, backend: str = BACKENDS[0]) -> Changes:
-        """Return changes of params.yaml: these, the device and the backend; tiny sizes if quick."""
+        """Return changes of params.yaml: the wanted changes, device and backend, and tiny sizes with `--quick`."""
         compute = {"device": self.device, "backend": backend}
         tiny = TINY if self.quick else {}
         sections = {key: {**wanted.get(key, {}), **tiny.get(key, {})} for key in wanted.keys() | tiny.keys()}
         return {**sections, "compute": compute}
 
     def updates(self, shape: str, backend: str = BACKENDS[0], **arguments: int) -> Outcome:
-        """Run a training of a shape; by default its updates are timed."""
+        """Run the job `gpu-updates` for a shape, by default with the updates to time."""
         first, last = (2, 5) if self.quick else (WARM_UP, WARM_UP + N_UPDATES[shape])
         return job(
             "gpu-updates", **{"changes": self.changes(SHAPES[shape], backend), "first": first, "last": last} | arguments
@@ -193,30 +205,30 @@ class Bench:
 
 
 def updates(bench: Bench) -> Iterator[Line]:
-    """Speed of updates of three sizes, against the plain backend and nanoGPT's compiled train.py."""
-    found = {}
+    """Time updates of three models, against the plain backend and nanoGPT's compiled train.py."""
+    ms = {}
     for shape in SHAPES:
         ours, plain = (bench.updates(shape, backend).values for backend in BACKENDS)
-        found[shape] = ours["ms"]
-        yield Line(f"an update of {shape} in training; plain: backend plain", "ms", [ours["ms"]], [plain["ms"]])
+        ms[shape] = ours["ms"]
+        yield Line(f"an update of model {shape}; plain: compute.backend=plain", "ms", [ours["ms"]], [plain["ms"]])
         yield Line("its speed", "chars/s", [ours["chars_per_second"]], [])
         if bench.peak:
-            required = bench.required(SHARE_OF_PEAK) if shape == "85M" else None
-            what = f"its share of {bench.peak:g} TFLOPS, the card's bf16 peak: {ours['tflops']:.3g} TFLOPS"
+            required = bench.required(PERCENT_OF_PEAK) if shape == "85M" else None
+            what = f"percentage of the card's bf16 peak of {bench.peak:g} TFLOPS: {ours['tflops']:.3g} TFLOPS"
             yield Line(what, "%", [100 * ours["tflops"] / bench.peak], [], required)
     required = bench.required(BEFORE / FASTER_THAN_BEFORE)
-    yield Line(f"an update of default, {BEFORE} ms at 1796985", "ms", [found["default"]], [], required)
+    yield Line(f"an update of model default, {BEFORE} ms at commit 1796985", "ms", [ms["default"]], [], required)
     if not bench.card or "BUKVA_NANOGPT" not in os.environ:
-        print("nanoGPT: skipped; its train.py needs a GPU, and BUKVA_NANOGPT to name a checkout of it.", flush=True)
+        print("nanoGPT: skipped. It needs a GPU, and BUKVA_NANOGPT must name a checkout of nanoGPT.", flush=True)
         return
     nano = nanogpt.prepared(fetched(bench.scratch, "tinyshakespeare") / TEXT, bench.scratch / "nanogpt-gpu")
     theirs = nanogpt.compiled_update_ms(nano) if nano else 0.0
-    what = "an update of 10.7M; plain: nanoGPT's train.py, compiled"
-    yield Line(what, "ms", [found["10.7M"]], [theirs], bench.required(FASTER_THAN_NANOGPT))
+    what = "an update of model 10.7M; plain: nanoGPT's train.py, compiled"
+    yield Line(what, "ms", [ms["10.7M"]], [theirs], bench.required(FASTER_THAN_NANOGPT))
 
 
 def equal(bench: Bench) -> Iterator[Line]:
-    """Whether a second training, and one that was resumed from a checkpoint, end in the same bytes."""
+    """Check that a repeated training and a resumed training give the same weights, byte for byte."""
     last = 5 if bench.quick else N_COMPARED
     for shape, is_compiled in (("default", False), ("10.7M", True)):
         runs = [
@@ -224,38 +236,38 @@ def equal(bench: Bench) -> Iterator[Line]:
         ]
         whole, *others = (run.values["digest"] for run in runs)
         for what, other in zip(("a second training", "a resumed training"), others, strict=True):
-            how = f"{what} of {shape}{', losses compiled,' * is_compiled}"
-            yield Line(f"{how} differs from the first (1: yes)", "", [float(other != whole)], [], 0.0)
+            how = f"{what} of model {shape}{' with compiled losses' * is_compiled}"
+            yield Line(f"{how} differs from the first (0: no, 1: yes)", "", [float(other != whole)], [], 0.0)
 
 
 def race(bench: Bench) -> Iterator[Line]:
-    """Seconds of training that bring a plain GPT to nanoGPT's loss on tinyshakespeare."""
+    """Time the training of a GPT without n-grams to nanoGPT's loss on tinyshakespeare."""
     raw = fetched(bench.scratch, "tinyshakespeare")
     changes = bench.changes(RACE)
     if bench.quick:
         changes["train_gpt"] |= {"n_steps": 4, "warmup_steps": 1}
     outcome = job("gpu-race", changes=changes, raw=raw)
-    what = "training a plain GPT on tinyshakespeare, compilation not counted"
+    what = "train a GPT without n-grams on tinyshakespeare, compilation not counted"
     yield Line(what, "s", [outcome.values["seconds"]], [], bench.required(RACE_SECONDS))
-    yield Line("its loss, windows side by side", "nats", [outcome.values["nats"]], [], bench.required(ON_A100))
-    yield Line("its whole process", "s", [outcome.seconds], [])
+    yield Line("its loss in adjacent windows", "nats", [outcome.values["nats"]], [], bench.required(ON_A100))
+    yield Line("the whole process", "s", [outcome.seconds], [])
 
 
 def stage_times(bench: Bench) -> Iterator[Line]:
-    """Seconds of stages sample and evaluate, against two threads of the CPU."""
+    """Time the stages sample and evaluate on the GPU, against two threads of the CPU."""
     folder = bench.scratch / "gpu-stages"
     (folder / "data").mkdir(parents=True)
     for name in COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
-    few = {"train_bigram": {"n_steps": 20, "eval_every": 20}, "train_gpt": {"n_steps": 20, "eval_every": 20}}
-    few |= {"sample": {"n_chars": 20}} if bench.quick else {}
+    short = {"train_bigram": {"n_steps": 20, "eval_every": 20}, "train_gpt": {"n_steps": 20, "eval_every": 20}}
+    short |= {"sample": {"n_chars": 20}} if bench.quick else {}
     names = [name.replace("-", "_") for name in stages()]
     for name in names[: names.index("evaluate")]:
-        stage(folder, name, params_with({**few, "compute": {"device": bench.device}}))
+        stage(folder, name, params_with({**short, "compute": {"device": bench.device}}))
     for name in ("sample", "evaluate"):
-        sides: list[dict[str, Any]] = [{"device": bench.device}, {"device": "cpu", "threads": 2}]
-        ours, cpu = (stage(folder, name, params_with({**few, "compute": side})).seconds for side in sides)
+        devices: list[dict[str, Any]] = [{"device": bench.device}, {"device": "cpu", "threads": 2}]
+        ours, cpu = (stage(folder, name, params_with({**short, "compute": device})).seconds for device in devices)
         yield Line(f"stage {name}, embedded corpus; plain: two threads of the CPU", "s", [ours], [cpu])
 
 
@@ -272,7 +284,7 @@ app = typer.Typer(**cli.STYLE)
 
 
 def gpu(scratch: Path) -> list[Line]:
-    """Updates, equal bytes, a race and stages on a GPU; skipped without one."""
+    """Measure updates, reproducibility, a race and stages on a GPU; skipped without a GPU."""
     bench = Bench(scratch, "auto", quick=False)
     if not bench.card:
         print("    gpu: skipped, because this machine has no usable GPU.", flush=True)
@@ -282,13 +294,20 @@ def gpu(scratch: Path) -> list[Line]:
 
 @app.command()
 def main(
-    parts: Annotated[list[str] | None, typer.Argument(help=f"Parts: {', '.join(PARTS)}; all by default.")] = None,
+    parts: Annotated[
+        list[str] | None, typer.Argument(help=f"Parts to run: {', '.join(PARTS)}; by default all.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cuda or cpu.")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it runs, measure nothing.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Check that the parts run, with tiny sizes; measure nothing.")
+    ] = False,
 ) -> None:
-    """Measure a GPU in at most five minutes, and print each line once it is measured. Status 1: one is not met."""
+    """Measure a GPU in at most five minutes, and print each line once it is measured.
+
+    The exit status is 1 if a requirement is not met or a part cannot be measured.
+    """
     if unknown := [name for name in parts or () if name not in PARTS]:
-        raise BukvaError(f"bench.gpu: unknown part {', '.join(unknown)}; use {', '.join(PARTS)}.")
+        raise BukvaError(f"bench.gpu: unknown part {', '.join(unknown)}. Use {', '.join(PARTS)}.")
     with tempfile.TemporaryDirectory(prefix="bukva-bench-", ignore_cleanup_errors=True) as scratch:
         bench = Bench(Path(scratch), device, quick=quick)
         torch = importlib.metadata.version("torch")
@@ -300,7 +319,7 @@ def main(
                     is_met = is_met and line.met is not False
                     [cells] = report.table(name, [asdict(line)])
                     print(" | ".join(filter(None, cells)), flush=True)
-            except BukvaError as error:  # for example no network to download a text
+            except BukvaError as error:  # for example, a text cannot be downloaded
                 is_met = False
                 print(f"{name}: not measured: {error}", file=sys.stderr, flush=True)
     raise typer.Exit(0 if is_met else 1)

@@ -1,6 +1,6 @@
-"""One measurement in a process of its own: python -m bench.job NAME ARGUMENTS, the arguments as JSON.
+"""Run one measurement in a separate process: `python -m bench.job NAME ARGUMENTS`, with the arguments as JSON.
 
-The last line of the output is JSON: the values of the job, or {"error": a sentence} after a mistake in the input.
+The last line of output is JSON: the values of the job, or {"error": message} for a mistake in the input.
 """
 
 import json
@@ -15,7 +15,7 @@ JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 
 def main(name: str, arguments: str) -> None:
-    """Run the job of that name."""
+    """Run a job and print its values as JSON."""
     try:
         values = JOBS[name](**json.loads(arguments))
     except BukvaError as error:
@@ -24,6 +24,6 @@ def main(name: str, arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    if not sys.argv[1].endswith("-plain"):  # plain code leaves torch and its threads as they are
-        prepare_torch()  # as a stage
+    if not sys.argv[1].endswith("-plain"):  # plain code uses torch's defaults
+        prepare_torch()  # as every stage does
     main(*sys.argv[1:])

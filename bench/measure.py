@@ -1,6 +1,6 @@
-"""Seconds and memory of a process.
+"""Measure the seconds and the memory of processes.
 
-Each measurement has a new process, so that no side uses caches, memory or threads of another.
+Every measurement starts a new process, so that no implementation uses caches, memory or threads of another one.
 """
 
 import json
@@ -25,18 +25,23 @@ BF16_FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one process returned and cost."""
+    """Result and cost of one process.
 
-    seconds: float  # of wall time, from its start to its end, less those that it says are not counted ("untimed")
-    peak_bytes: int  # of resident memory: its own, or that of the largest process that it waited for
-    values: dict[str, Any] = field(default_factory=dict)  # as the process returned them
+    seconds: wall time of the process, without the time that the process itself excludes as `untimed`.
+    peak_bytes: peak resident memory of the process, or of the largest child process that it waited for.
+    values: values that the process returned.
+    """
+
+    seconds: float
+    peak_bytes: int
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 def job(name: str, **arguments: Any) -> Outcome:
     """Run a job of bench.job in a new process.
 
     Raises:
-        BukvaError: it failed: its own sentence, or the command and the last line of its traceback.
+        BukvaError: the job failed. The message is the job's own, or the command and the last line of its traceback.
     """
     outcome = command([sys.executable, "-m", "bench.job", name, json.dumps(arguments, default=str)])
     values = json.loads(outcome.values["printed"].splitlines()[-1])
@@ -46,12 +51,12 @@ def job(name: str, **arguments: Any) -> Outcome:
 
 
 def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> Outcome:
-    """Run a command in a folder; its only value is what it `printed`.
+    """Run a command in a folder and return its cost, with its output as the value `printed`.
 
-    The default environment is that of this process, with bukva on the path.
+    environment: by default, the environment of this process with bukva on the path.
 
     Raises:
-        BukvaError: it failed; the command and the last line of its output.
+        BukvaError: the command failed. The message contains the command and the last line of its output.
     """
     environment = environment or {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -59,7 +64,7 @@ def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str
         process = subprocess.Popen(
             words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True
         )
-        # A new process counts the memory of the one that started it as its own peak, so this one must stay small.
+        # the peak of a new process starts at the memory of its parent, so this process must stay small
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started_at
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -69,22 +74,22 @@ def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str
         return Outcome(seconds, usage.ru_maxrss * 1024, {"printed": out.read()})  # Linux counts in KiB
 
 
-def in_turn(n: int, *sides: Callable[[int], T]) -> list[list[T]]:
-    """The n results of each side, called with the number of the run.
+def in_turn(n: int, *functions: Callable[[int], T]) -> list[list[T]]:
+    """Call each function n times, with the number of the run as argument, and return the results by function.
 
-    Each run calls every side, and begins with another one than the last: A B, B A, A B. So whatever the machine does
-    beside, it does to all of them.
+    The calls are interleaved, and each run begins with the next function: A B, B A, A B. So other load on the machine
+    affects all functions alike.
     """
-    results: list[list[T]] = [[] for _ in sides]
+    results: list[list[T]] = [[] for _ in functions]
     for run in range(n):
-        for place in range(len(sides)):
-            side = (run + place) % len(sides)
-            results[side].append(sides[side](run))
+        for position in range(len(functions)):
+            index = (run + position) % len(functions)
+            results[index].append(functions[index](run))
     return results
 
 
 def timer() -> float:
-    """A time in seconds, once a GPU, if there is one, has done what it was told."""
+    """Return the current time in seconds. If there is a GPU, wait until its queued work is done."""
     import torch
 
     if torch.cuda.is_available():
@@ -93,7 +98,7 @@ def timer() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores and bf16 instructions; no name that identifies it."""
+    """Return processor, number of cores and bf16 instructions of this machine, but nothing that identifies it."""
     flags = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
     bf16 = [name for flag, name in BF16_FLAGS.items() if re.search(rf"\b{flag}\b", flags)]
     return {"cpu": processor(), "cores": n_cores(), "bf16": bf16}

@@ -1,4 +1,4 @@
-"""Rows of the race on tinyshakespeare: how long a training takes to a loss of nanoGPT."""
+"""Rows `race` and `a100`: time to reach nanoGPT's loss on tinyshakespeare."""
 
 import time
 from pathlib import Path
@@ -13,9 +13,9 @@ from bukva.text.collection import TEXT
 
 ON_CPU = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
 ON_A100 = 1.4697  # nats per character, the result of nanoGPT's recipe for a GPU: 10.65 M parameters, three minutes
-SEEDS = (11, 12, 13, 14, 15)  # the recipes below were chosen with others
+SEEDS = (11, 12, 13, 14, 15)  # not the seeds with which the recipes below were chosen
 VOCAB_SIZE = 65
-# The changes of params.yaml, each with just enough updates to reach its target.
+# changes of params.yaml, each with just enough updates to reach its target
 _NGRAMS: dict[str, Any] = {"block_size": 64, "ngrams": "input", "ngram_dropout": 0.0, "network_loss": 0.3}
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "network": {
@@ -36,7 +36,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
-    """Train, scoring val once at the end; then score it by the window rule, too, in time that is not counted."""
+    """Train, and score val once at the end. Then score val by the window rule, in time that is not counted."""
     from math import log
 
     from bukva.backends.device import prepare
@@ -55,7 +55,7 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
     machine = prepare(values.compute)
     task = Task(lambda: build(shape), windows, lambda model, _: score(model, val), training, machine)
     state = start(task)
-    state.curve.append(Progress(0, 0, 0.0, val_nats_per_char=log(VOCAB_SIZE)))  # the first scoring is left out
+    state.curve.append(Progress(0, 0, 0.0, val_nats_per_char=log(VOCAB_SIZE)))  # skips the scoring before the training
     run_training(task, state)
     ended_at = time.perf_counter()
     by_rule = score(state.model, val, overlapping=True)
@@ -63,7 +63,7 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
 
 
 def _race_plain(seed: int, raw: str) -> dict[str, Any]:
-    """nanoGPT's recipe for a CPU, with its estimates of the loss on the way."""
+    """Train with nanoGPT's recipe for a CPU, including its loss estimates during the training."""
     from bench.plain.gpt import PlainTraining, Recipe, Shape
 
     training = PlainTraining(Shape(VOCAB_SIZE), Recipe(), *load_ids(raw), seed)
@@ -76,7 +76,7 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
 
 
 def load_ids(raw: str) -> tuple[Any, Any]:
-    """The ids of the first nine tenths and of the rest."""
+    """Return the ids of the first nine tenths of the text, and the ids of the rest."""
     from bukva.text.tokenizers.char import CharTokenizer
 
     text = (Path(raw) / TEXT).read_text(encoding="utf-8")
@@ -86,9 +86,10 @@ def load_ids(raw: str) -> tuple[Any, Any]:
 
 
 def score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
-    """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule.
+    """Return the loss on (N,) ids in nats per character.
 
-    Either way counts see the text before a window, too; a network does not.
+    The race uses adjacent windows; `overlapping` windows are the window rule of bukva (models/window_rule.py). In both
+    cases, n-gram counts use the text before a window and the network does not.
     """
     from bukva.models.window_rule import Score, nats_of, stride_of
 
@@ -102,7 +103,7 @@ JOBS: dict[str, Job] = {"race": _race, "race-plain": _race_plain}
 
 
 def race(scratch: Path) -> list[Line]:
-    """Seconds of a process that trains a GPT to the loss of nanoGPT's recipe for a CPU, beside that recipe."""
+    """Time the training of a GPT to the loss of nanoGPT's recipe for a CPU, against that recipe."""
     raw = _warmed(scratch)
     nano = nanogpt.prepared(raw / TEXT, scratch / "nanogpt-race")
     network, ngrams, plain = in_turn(
@@ -111,24 +112,24 @@ def race(scratch: Path) -> list[Line]:
         lambda run: _ours("ngrams", run, raw),
         lambda run: nanogpt.recipe(nano) if nano else job("race-plain", seed=SEEDS[run], raw=raw),
     )
-    what = f"to {ON_CPU} nats per character on tinyshakespeare, from process start, scoring included"
-    beside, nats = [outcome.seconds for outcome in plain], max(outcome.values["nats"] for outcome in plain)
-    said = f"plain: {nanogpt.said(nano)}, to its end, at worst {nats:.3f} by its own estimate"
+    what = f"train to {ON_CPU} nats per character on tinyshakespeare, whole process including scoring"
+    plain_seconds, nats = [outcome.seconds for outcome in plain], max(outcome.values["nats"] for outcome in plain)
+    plain_what = f"plain: {nanogpt.description(nano)}, all updates, at worst {nats:.3f} by its own estimate"
     lines = []
     for model, outcomes, required in ("GPT", network, 5.0), ("GPT with n-grams, counting included", ngrams, 15.0):
         seconds = [outcome.seconds for outcome in outcomes]
         lines += [
-            Line(f"{model}, {what}; {said}", "s", seconds, beside, required),
+            Line(f"{model}: {what}; {plain_what}", "s", seconds, plain_seconds, required),
             Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_CPU),
         ]
     return lines
 
 
 def a100(scratch: Path) -> list[Line]:
-    """Seconds of a process that trains a GPT with n-grams to the loss of nanoGPT on an A100."""
+    """Time the training of a GPT with n-grams to the loss of nanoGPT on an A100."""
     raw = _warmed(scratch)
     outcomes = [_ours("a100", run, raw) for run in range(len(SEEDS))]
-    what = f"GPT with n-grams, to {ON_A100} nats per character on tinyshakespeare, nanoGPT's on an A100; from the start"
+    what = f"GPT with n-grams: train to {ON_A100} nats per character on tinyshakespeare, the loss of nanoGPT on an A100"
     return [
         Line(what, "s", [outcome.seconds for outcome in outcomes], [], 30.0),
         Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_A100),
@@ -141,7 +142,7 @@ def _ours(recipe: str, run: int, raw: Path) -> Outcome:
 
 
 def _warmed(scratch: Path) -> Path:
-    """The text. numba has compiled what it compiles once on a machine."""
+    """Download the text, and train once so that numba has compiled all functions; return the folder of the text."""
     raw = fetched(scratch, "tinyshakespeare")
     job("race", recipe="ngrams", seed=0, raw=raw)
     return raw

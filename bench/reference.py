@@ -1,12 +1,12 @@
-"""Record what the experiments of README give on one machine: python -m bench.reference [NAME ...].
+"""Record the results of README's experiments on one machine: `python -m bench.reference [NAME ...]`.
 
-    docs/reference/reference.json    machine, versions, date and commit; of each experiment its command, the seconds of
-                                     its stages, its scores, and for README what models wrote
-    docs/reference/README.md         the same as a page
-    docs/reference/comparison.txt    what `bukva compare` says of README's first experiment
-    dvc.lock, reports/*.json         of the data stages, whose bytes are the same on every machine
+    docs/reference/reference.json    for each experiment: machine, versions, date, commit, command, seconds of the
+                                     stages, scores, and the generated texts that README shows
+    docs/reference/README.md         the same data as a page
+    docs/reference/comparison.txt    output of `bukva compare` for README's first experiment
+    dvc.lock, reports/*.json         outputs of the data stages, whose bytes are the same on every machine
 
-README's figures are compared with these files, never with the results of a user's own run.
+Tests compare the figures in README with these files, not with the results of a user's own run.
 """
 
 import datetime
@@ -32,14 +32,14 @@ from bukva.project.commands import descriptions, options
 from bukva.project.stages import paths, trained_models
 
 FOLDER = ROOT / "docs" / "reference"
-SMALL = ("lecture", "ngrams")  # recipes that take minutes; ruslit takes half an hour
+SMALL = ("lecture", "ngrams")  # recipes that take minutes, unlike ruslit, which takes half an hour
 DATA = ("reports/cleaning.json", "reports/split.json", "dvc.lock")
 COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
     "This page records README's experiments on one machine: bits per character, one seed each. `make reference` writes",
-    "it and the files next to it. Another machine gives other bytes; its scores differ as those of two seeds.",
+    "it and the files next to it. On another machine the bytes differ, and the scores differ as much as between seeds.",
     "",
 )
 
@@ -47,7 +47,7 @@ app = typer.Typer(**cli.STYLE)
 
 
 def settings() -> dict[str, list[str]]:
-    """Return the experiments by name, each with its options of `dvc exp run`."""
+    """Return the options of `dvc exp run` for each experiment, by name."""
     return {
         BASELINE: [],
         COMPARED: ["-S", "model.n_head=8"],
@@ -59,18 +59,18 @@ def settings() -> dict[str, list[str]]:
 
 @app.command()
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments; by default all but ruslit.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; by default all except ruslit.")] = None,
 ) -> None:
     """Run the experiments of README in a clone of the last commit, and write docs/reference.
 
-    The experiments that are not named keep what was recorded of them, each with its own commit and date.
+    The records of all other experiments are kept, each with its commit and date.
     """
     known = settings()
     wanted = names or [name for name in known if name != "ruslit"]
     if unknown := [name for name in wanted if name not in known]:
-        raise BukvaError(f"reference: unknown experiment {', '.join(unknown)}; use {', '.join(known)}.")
+        raise BukvaError(f"reference: unknown experiment {', '.join(unknown)}. Use {', '.join(known)}.")
     if changed := _printed(ROOT, "git", "status", "--porcelain", "--untracked-files=no").strip():
-        raise BukvaError(f"reference: files differ from the last commit; commit them first:\n{changed}")
+        raise BukvaError(f"reference: files differ from the last commit. Commit them first:\n{changed}")
     commit = _printed(ROOT, "git", "rev-parse", "--short=12", "HEAD").strip()
     origin = {"commit": commit, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     recorded = read_json(FOLDER / "reference.json") if (FOLDER / "reference.json").exists() else {}
@@ -80,12 +80,12 @@ def main(
         for file in DATA:
             shutil.copyfile(folder / file, ROOT / file)
         for name in dict.fromkeys([BASELINE, *wanted]):  # every experiment starts from the baseline
-            print(f"{name}: {shown(name, known[name])}", flush=True)
+            print(f"{name}: {command_of(name, known[name])}", flush=True)
             _run(folder, name, known[name])
             recorded[name] = origin | _record(folder, name, known[name])
         if COMPARED in wanted:
-            said = _printed(folder, sys.executable, "-m", "bukva", "compare", BASELINE, COMPARED)
-            write_text(FOLDER / "comparison.txt", said)
+            comparison = _printed(folder, sys.executable, "-m", "bukva", "compare", BASELINE, COMPARED)
+            write_text(FOLDER / "comparison.txt", comparison)
     kept = {name: recorded[name] for name in known if name in recorded}
     write_json(FOLDER / "reference.json", kept)
     write_text(FOLDER / "README.md", page(kept))
@@ -93,7 +93,7 @@ def main(
 
 
 def _run(folder: Path, name: str, options: list[str]) -> None:
-    """Run one experiment, and return to the baseline."""
+    """Run one experiment, starting from the baseline."""
     if name == BASELINE:
         dvc(folder, "repro")
         _printed(folder, sys.executable, "-m", "bukva", "baseline")
@@ -103,13 +103,13 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
 
 
 def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
-    """Return what is kept of the experiment that ran last in this clone."""
+    """Return the record of the experiment that ran last in this clone."""
     given = read_json(folder / paths()["answers"])
     scores = read_json(folder / paths()["score_table"])
     return {
         "machine": machine(),
         "versions": report.versions(),
-        "command": shown(name, options),
+        "command": command_of(name, options),
         "seconds": _seconds(folder),
         "metrics": read_json(folder / paths()["metrics"]),
         "scores": {key: scores[key] for key in scores if key != "chart"} if name == BASELINE else {},
@@ -122,18 +122,18 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
 
 
 def _seconds(folder: Path) -> Mapping[str, float]:
-    """Return the seconds of each stage that ran last, by its journal."""
-    found: dict[str, float] = {}
+    """Return the seconds of the last execution of each stage, from the journals."""
+    seconds: dict[str, float] = {}
     for file in sorted(folder.glob(".bukva/journal/*/*/journal.jsonl"), key=lambda file: file.stat().st_mtime):
         events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         if not events[0]["restored"]:
             values = {name: value for event in events for name, value in event.get("values", {}).items()}
-            found[events[0]["stage"]] = values.get("seconds", 0.0)
-    return found
+            seconds[events[0]["stage"]] = values.get("seconds", 0.0)
+    return seconds
 
 
 def page(recorded: Mapping[str, Any]) -> str:
-    """Return the page of a record: a table of the experiments, and how their GPTs write."""
+    """Return docs/reference/README.md: a table of the experiments, and a text generated by each GPT."""
     rows = [
         "| experiment | command | val | test | train-gpt | all stages | commit, date | machine |",
         "|---|---|---|---|---|---|---|---|",
@@ -158,11 +158,11 @@ def page(recorded: Mapping[str, Any]) -> str:
 
 
 def quoted(text: str) -> list[str]:
-    """Return the lines of a text as a block of code in Markdown."""
+    """Return the lines of a text as a code block in Markdown."""
     return [f"    {line}" for line in text.strip("\n").splitlines()]
 
 
-def shown(name: str, options: list[str]) -> str:
+def command_of(name: str, options: list[str]) -> str:
     """Return the command of an experiment as README prints it."""
     if name in descriptions():
         return f"dvc exp run $(bukva recipe {name})"

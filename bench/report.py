@@ -1,4 +1,4 @@
-"""The table of the measurements: in the terminal, reports/bench.json and bench.md."""
+"""The table of results, for the terminal, reports/bench.json and reports/bench.md."""
 
 import importlib.metadata
 import platform
@@ -10,19 +10,20 @@ from bench.rows import MORE_IS_BETTER, Line
 from bukva.core.files import write_json, write_text
 from bukva.core.progress import duration, quantity
 
-# reports/bench.json: `commit`, `machine`, `versions`, and in `rows` by name the `lines` and `seconds` of measuring them
+# Content of reports/bench.json: `commit`, `machine`, `versions` and `rows`. Each row, by name, has its `lines` and the
+# `seconds` that measuring it took.
 Results = dict[str, Any]
 PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 HEADER = ("row", "what", "n", "ours", "plain", "ratio", "required", "met")
 INTRODUCTION = """\
-A line is bukva (ours), where possible beside plain code for the same task (plain). Each run is a process of its own,
-and both sides run in turn: A B, B A, A B. Ours and plain are medians of n runs. The ratio says how many times as good
-ours is: the geometric mean of n pairs, with its 95 % interval (Student's t of the logarithms; none of one pair).
-Without a plain side, the worst run has to be as required."""
+Each line measures bukva (ours), where possible against plain code for the same task (plain). Every run is a separate
+process, and the runs of ours and plain alternate: A B, B A, A B. The columns ours and plain are medians of n runs. The
+ratio is how many times better ours is: the geometric mean of n pairs, with a 95 % interval (Student's t of the
+logarithms) if n is at least 2. Where nothing is compared, the worst run must meet the requirement."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that the times depend on."""
+    """Return the versions of Python and of the packages that affect the times."""
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
@@ -33,7 +34,7 @@ def save(results: Results, folder: Path) -> None:
 
 
 def page(results: Results) -> str:
-    """The content of reports/bench.md: a function of the results."""
+    """Return the content of reports/bench.md."""
     rows = results["rows"]
     cells = [HEADER, ["---"] * len(HEADER), *(line for name in rows for line in table(name, rows[name]["lines"]))]
     table_lines = [f"| {' | '.join(line)} |" for line in cells]
@@ -43,7 +44,7 @@ def page(results: Results) -> str:
 
 
 def origin(results: Results) -> str:
-    """What was measured, and where, in a line."""
+    """Return a line with commit, machine and versions of the results."""
     here = results["machine"]
     bf16 = f"bf16 by {' and '.join(here['bf16'])}" if here["bf16"] else "no bf16 in hardware"
     packages = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
@@ -51,7 +52,7 @@ def origin(results: Results) -> str:
 
 
 def table(name: str, lines: list[dict[str, Any]]) -> list[list[str]]:
-    """The cells of a row, in the order of HEADER."""
+    """Return the cells of each line of a row, in the order of HEADER."""
     return [_cells("" if index else name, Line(**line)) for index, line in enumerate(lines)]
 
 
@@ -71,6 +72,6 @@ def _cells(name: str, line: Line) -> list[str]:
 
 
 def _number(value: float, unit: str) -> str:
-    """Three digits and the unit, more of a loss: 12.3 s, 4.56M chars/s, 9.87x, 1.8971 nats."""
+    """Format a number with its unit: 12.3 s, 4.56M chars/s, 9.87x, and a loss with more digits: 1.8971 nats."""
     digits = quantity(value) if value >= 1000 else f"{value:.4f}" if unit == "nats" else f"{value:.3g}"
     return f"{digits}x" if unit == "x" else f"{digits} {unit}"

@@ -1,4 +1,4 @@
-"""A line of the table: what was measured, run by run, and what follows from it."""
+"""One line of the table of results: the measured values of all runs, and the statistics computed from them."""
 
 import math
 import statistics
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 Job = Callable[..., dict[str, Any]]
-MORE_IS_BETTER = {"chars/s", "%"}  # units; less of any other is better
+MORE_IS_BETTER = {"chars/s", "%"}  # units of which more is better; of all other units, less is better
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as good as the plain side ours is, and its 95 % interval; None of a single pair."""
+    """How many times better bukva is than the plain implementation, with a 95 % interval (None for a single pair)."""
 
     value: float
     interval: tuple[float, float] | None
@@ -21,10 +21,12 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Line:
-    """One line.
+    """One line of the table of results.
 
-    ours, plain: a value of each run; those of one pair have the same index. `plain` may be empty.
-    required: of the ratio at least; without a plain side, of the worst run of ours.
+    what: description of the measured quantity.
+    ours, plain: one value per run of bukva and of the plain implementation. Values with the same index are a pair.
+        `plain` is empty if nothing is compared.
+    required: minimum of the ratio. If `plain` is empty, the bound that the worst value of `ours` must meet.
     """
 
     what: str
@@ -35,7 +37,7 @@ class Line:
 
     @property
     def ratio(self) -> Ratio:
-        """The geometric mean of the pairs. Its interval is that of the mean logarithm, by Student's t."""
+        """Geometric mean of the ratios of all pairs, with the interval of the mean logarithm by Student's t."""
         from bukva.compare.statistics.estimate import Estimate
 
         sign = 1 if self.unit in MORE_IS_BETTER else -1
@@ -48,12 +50,12 @@ class Line:
 
     @property
     def worst(self) -> float:
-        """The worst run of ours."""
+        """Worst value of `ours`."""
         return min(self.ours) if self.unit in MORE_IS_BETTER else max(self.ours)
 
     @property
     def met(self) -> bool | None:
-        """Whether the line is as required; None where nothing is."""
+        """Whether the requirement is met; None without a requirement."""
         if self.required is None:
             return None
         if self.plain:
@@ -61,4 +63,4 @@ class Line:
         return self.worst >= self.required if self.unit in MORE_IS_BETTER else self.worst <= self.required
 
 
-Measure = Callable[[Path], list[Line]]  # measures a row, in a folder that all rows of a run share; its lines
+Measure = Callable[[Path], list[Line]]  # measures a row and returns its lines; the folder is shared by all rows

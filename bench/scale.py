@@ -1,8 +1,8 @@
-"""Time and memory of the stages of the text, for texts of any length: python -m bench.scale --corpus FOLDER 40 400.
+"""Time and memory of the text stages for texts of any length: `python -m bench.scale --corpus FOLDER 40 400`.
 
-A text of so many megabytes is made of the words of a corpus, shuffled within each line, so that little of it repeats.
-One file has more than half of it. The numbers are of one run each: they show what grows with the text, not how fast a
-machine is.
+Each text has the given number of megabytes. It is generated from the lines of a corpus, with the words of each line
+shuffled, so that little text repeats. One file has more than half of the text. Every number comes from one run, so the
+numbers show what grows with the text, not how fast a machine is.
 """
 
 import contextlib
@@ -27,19 +27,21 @@ from bench.measure import ROOT
 
 STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6
-LARGEST = 0.6  # of the text is one file
-FILE_BYTES = 4 * MEGABYTE  # of each of the others
-HELD_OUT_BYTES = 8 * MEGABYTE  # in val and in test at most: that many tell two models apart
+LARGEST = 0.6  # fraction of the text that is in the largest file
+FILE_BYTES = 4 * MEGABYTE  # size of every other file
+HELD_OUT_BYTES = 8 * MEGABYTE  # maximum size of val and of test, which is enough to distinguish two models
 SAMPLE_SECONDS = 0.05
 SEED = 1337
 
 
 def main(
-    megabytes: Annotated[list[int], typer.Argument(help="Lengths of the text, in millions of bytes of UTF-8.")],
+    megabytes: Annotated[list[int], typer.Argument(help="Sizes of the texts, in millions of bytes of UTF-8.")],
     corpus: Annotated[Path, typer.Option(help="Folder of .txt files whose lines are shuffled.")],
-    scratch: Annotated[Path | None, typer.Option(help="Where the stages write; it is deleted afterwards.")] = None,
+    scratch: Annotated[
+        Path | None, typer.Option(help="Parent of the temporary folder in which the stages run.")
+    ] = None,
 ) -> None:
-    """Run download, clean, tokenize and split on texts of these lengths, and print seconds and peak memory of each."""
+    """Run download, clean, tokenize and split on texts of these sizes, and print the time and peak memory of each."""
     table = Table("MB", "stage", "seconds", "CPU seconds", "own memory, MB", "with files, MB")
     for size in megabytes:
         with tempfile.TemporaryDirectory(dir=scratch) as name:
@@ -52,7 +54,7 @@ def main(
 
 
 def _make_text(folder: Path, corpus: Path, n_bytes: int) -> None:
-    """Write one file with most of the text, and files of FILE_BYTES with the rest."""
+    """Write one file with the fraction LARGEST of the text, and files of FILE_BYTES with the rest."""
     folder.mkdir()
     lines = _shuffled_lines(corpus)
     n_small = math.ceil((1 - LARGEST) * n_bytes / FILE_BYTES)
@@ -64,7 +66,7 @@ def _make_text(folder: Path, corpus: Path, n_bytes: int) -> None:
 
 
 def _shuffled_lines(corpus: Path) -> Iterator[bytes]:
-    """Lines of the corpus without end, the words of each in another order every time."""
+    """Yield the lines of the corpus endlessly, with the words of each line shuffled anew every time."""
     rng = random.Random(SEED)
     files = sorted(corpus.rglob("*.txt"))
     for file in itertools.cycle(files):
@@ -83,7 +85,7 @@ def _write_params(folder: Path, n_bytes: int) -> None:
 
 
 def _run(folder: Path, stage: str) -> list[str]:
-    """Run a stage; its seconds, CPU seconds, and peak memory: its own, and with the pages of files that it maps."""
+    """Run a stage; return its seconds, CPU seconds, peak private memory and peak memory with mapped files."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     before, started_at, peaks = os.times(), time.perf_counter(), [0, 0]
     command = [sys.executable, "-m", f"stages.{stage.replace('-', '_')}"]
@@ -99,7 +101,10 @@ def _run(folder: Path, stage: str) -> list[str]:
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:
-    """Bytes of a process and those that it started: without and with the pages of files, which the system can drop."""
+    """Return the bytes of a process and its children, without and with mapped files.
+
+    The system can drop the pages of mapped files.
+    """
     own = resident = 0
     with contextlib.suppress(psutil.Error):
         for each in (process, *process.children(recursive=True)):

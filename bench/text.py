@@ -1,4 +1,4 @@
-"""Row of the text: counting the n-grams of RusLit. And the corpora that rows measure on."""
+"""Row `counting`, which counts the n-grams of RusLit, and the corpora that several rows use."""
 
 import time
 from pathlib import Path
@@ -9,9 +9,9 @@ from bench.measure import job
 from bench.rows import Job, Line
 
 RUNS = 5
-ORDER = 8  # of the n-grams that are counted
+ORDER = 8  # length of the longest n-grams that are counted
 
-# ---- jobs: each runs in a process of its own, and imports what it needs before its clock starts
+# ---- jobs: each runs in a separate process, and imports its modules before its clock starts
 
 
 def _download(corpus: str, raw: str) -> dict[str, Any]:
@@ -55,10 +55,10 @@ JOBS: dict[str, Job] = {"download": _download, "clean": _clean, "count": _count}
 
 
 def fetched(scratch: Path, name: str) -> Path:
-    """Return a corpus as stage download writes it, made once in a run.
+    """Return the folder of a corpus as stage download writes it. The corpus is downloaded once per run of the bench.
 
     Raises:
-        BukvaError: it cannot be downloaded; the message names the file, and BUKVA_MIRROR as another way to provide it.
+        BukvaError: the download failed; the message names the file and explains BUKVA_MIRROR.
     """
     folder = scratch / name
     if not folder.exists():
@@ -67,7 +67,7 @@ def fetched(scratch: Path, name: str) -> Path:
 
 
 def cleaned(scratch: Path) -> Path:
-    """Return RusLit as stage clean writes it, made once in a run."""
+    """Return the folder of RusLit as stage clean writes it. The corpus is cleaned once per run of the bench."""
     folder = scratch / "clean"
     if not folder.exists():
         job("clean", raw=fetched(scratch, "ruslit"), clean=folder)
@@ -78,10 +78,10 @@ def cleaned(scratch: Path) -> Path:
 
 
 def counting(scratch: Path) -> list[Line]:
-    """Seconds of counting all n-grams up to order 8 of nine tenths of RusLit."""
+    """Time counting all n-grams up to order 8 in nine tenths of RusLit."""
     ours = [job("count", clean=cleaned(scratch)) for _ in range(RUNS)]
-    what = f"counting all n-grams up to order {ORDER} of nine tenths of RusLit"
+    what = f"count all n-grams up to order {ORDER} in nine tenths of RusLit"
     return [
         Line(what, "s", [outcome.values["seconds"] for outcome in ours], [], 20.0),
-        Line("its memory, the text included", "MB", [outcome.peak_bytes / 1e6 for outcome in ours], [], 2000.0),
+        Line("peak memory, including the text", "MB", [outcome.peak_bytes / 1e6 for outcome in ours], [], 2000.0),
     ]

@@ -1,1 +1,1 @@
-"""Fault injection: the pipeline is killed and broken on purpose, in a small project (python -m chaos)."""
+"""Fault injection: kill and break the pipeline of a small project on purpose (`python -m chaos`)."""

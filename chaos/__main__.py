@@ -1,4 +1,4 @@
-"""Inject faults and print what was lost: python -m chaos [ROW ...]."""
+"""Inject faults and print what was lost: `python -m chaos [ROW ...]`."""
 
 import re
 import tempfile
@@ -21,7 +21,7 @@ from chaos.row import Row
 from chaos.rows import ROWS
 from chaos.setup import Setup
 
-N_WORKERS = 2  # rows at a time: each waits more than it computes
+N_WORKERS = 2  # rows that run in parallel; a row waits more than it computes
 PAGE = ROOT / "docs" / "reliability.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
@@ -32,18 +32,18 @@ app = typer.Typer(**cli.STYLE)
 
 @app.command()
 def main(
-    only: Annotated[list[str] | None, typer.Argument(help="Rows to run; all if none is named.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Rows to run; by default all rows.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Write the table into docs/reliability.md.")] = False,
     list_rows: Annotated[bool, typer.Option("--list", help="List the rows and run none.")] = False,
 ) -> None:
-    """Kill and break the pipeline in every way we know, and print what survived."""
+    """Kill and break the pipeline in every known way, and print what survived."""
     if list_rows:
         width = max(len(row.name) for row in ROWS)
         for row in ROWS:
             print(f"{row.name:<{width}}  {row.fault}")
         return
     if write and only:
-        raise BukvaError("chaos: --write replaces the whole table; name no rows.")
+        raise BukvaError("chaos: --write replaces the whole table. Run it without row names.")
     rows, started_at = _chosen(only or [row.name for row in ROWS]), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
         results = _run(rows, Path(scratch))
@@ -59,16 +59,16 @@ def main(
 def _chosen(names: list[str]) -> list[Row]:
     known = [row.name for row in ROWS]
     if unknown := [name for name in names if name not in known]:
-        raise BukvaError(f"chaos: {', '.join(unknown)}: unknown row; use {', '.join(known)}.")
-    found = [row for row in ROWS if row.name in names]
-    for row in found:
+        raise BukvaError(f"chaos: unknown row {', '.join(unknown)}. Use {', '.join(known)}.")
+    chosen = [row for row in ROWS if row.name in names]
+    for row in chosen:
         if not row.is_possible():
-            print(f"{row.name}: left out; this machine cannot do it: {row.method}")
-    return [row for row in found if row.is_possible()]
+            print(f"{row.name}: skipped, because it is not possible on this machine: {row.method}")
+    return [row for row in chosen if row.is_possible()]
 
 
 def _run(rows: list[Row], scratch: Path) -> Verdicts:
-    """What each row lost. A row has its projects to itself while it runs."""
+    """Run the rows in parallel and return their verdicts. Rows that run at the same time use different projects."""
     print("The pipeline of a small project runs without interruption ...", flush=True)
     free: SimpleQueue[Setup] = SimpleQueue()
 
@@ -108,7 +108,7 @@ def _markdown(results: Verdicts) -> str:
 
 
 def _counts(verdicts: list[str]) -> tuple[str, str, str]:
-    """tried, survived, lost"""
+    """Return the cells of the columns tried, survived and lost."""
     survived = verdicts.count("")
     return str(len(verdicts)), str(survived), str(len(verdicts) - survived)
 

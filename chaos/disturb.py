@@ -1,4 +1,4 @@
-"""Faults of what the pipeline depends on: the disk, MLflow, finite losses, and that it is alone."""
+"""Faults in the environment of the pipeline: full disk, broken MLflow, concurrent commands and a diverging loss."""
 
 import contextlib
 import re
@@ -22,7 +22,7 @@ from chaos.setup import (
     train_uninterrupted,
 )
 
-# The bytes that each stage may write into one file: fewer than an output of it has, more than its journal.
+# Limit of the file size for each stage, in bytes: below the size of one of its outputs, above the size of its journal.
 MAX_BYTES = {
     "download": 5500,
     "clean": 5500,
@@ -33,8 +33,8 @@ MAX_BYTES = {
     "evaluate": 9000,
 }
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
-REMEDY = "bukva sync`"  # printed by a stage or in the log of its sender, when MLflow is missing results
-FOLLOWERS_LOG = ".bukva/mlflow.log"
+REMEDY = "bukva sync`"  # part of the message of a stage, or of its sender in the log, if MLflow is missing results
+SENDERS_LOG = ".bukva/mlflow.log"
 DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint \(step \d+\) "
 
 
@@ -42,7 +42,10 @@ DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoi
 
 
 def fill_disk(setup: Setup, tries: int) -> list[str]:
-    """Limit the files of one stage after the other: one sentence, status 1; then run `dvc repro` without limit."""
+    """Limit the file size of each stage in turn, then run `dvc repro` without a limit.
+
+    With the limit, the stage must print one message, exit with status 1 and leave no unfinished file.
+    """
     project = setup.new_project("full")
     verdicts = [_fill_disk(project, stage, n_bytes) for stage, n_bytes in list(MAX_BYTES.items())[:tries]]
     project.run("dvc", "repro")
@@ -60,7 +63,10 @@ def _fill_disk(project: Project, stage: str, n_bytes: int) -> str:
 
 
 def fill_disk_for_checkpoints(setup: Setup, tries: int) -> list[str]:
-    """No space for checkpoints and for MLflow's database: training continues and ends well; then bukva sync."""
+    """Leave no space for checkpoints and for MLflow's database, then run `bukva sync`.
+
+    The training must continue, end normally and report the fault once.
+    """
     return [_fill_disk_for_checkpoints(setup.with_seed(10 + number)) for number in range(tries)]
 
 
@@ -77,14 +83,18 @@ def _fill_disk_for_checkpoints(project: Project) -> str:
 
 @dataclass(frozen=True)
 class BadStore:
-    """A tracking URI at which MLflow does not work, and what must be open for that."""
+    """A tracking URI at which MLflow does not work.
+
+    uri: the tracking URI.
+    open: context manager that keeps the store in this state, for example by a listening socket or a lock.
+    """
 
     uri: str
     open: contextlib.AbstractContextManager[object]
 
 
 def break_mlflow(setup: Setup, tries: int) -> list[str]:
-    """No server, one that hangs, a corrupt database, a locked one, for a whole training; then bukva sync elsewhere."""
+    """Train with an MLflow that is dead, hanging, corrupt or locked, then run `bukva sync` into another store."""
     stores = _bad_stores(setup.scratch)[:tries]
     return [_train_with(store, setup.with_seed(20 + number)) for number, store in enumerate(stores)]
 
@@ -98,8 +108,11 @@ def _train_with(store: BadStore, project: Project) -> str:
 
 
 def _is_reported(project: Project, printed: str) -> bool:
-    """Whether a stage reported once that MLflow lacks something, or its follower did in the log, perhaps later."""
-    log = project.folder / FOLLOWERS_LOG
+    """Return whether missing results in MLflow were reported: once by the stage, or by its sender in the log.
+
+    The sender can write the log later than the stage ends.
+    """
+    log = project.folder / SENDERS_LOG
     if REMEDY in printed:
         return printed.count(REMEDY) == 1
     return not wait_until_empty(lambda: not log.exists() or REMEDY not in log.read_text(encoding="utf-8"), 90.0)
@@ -120,13 +133,16 @@ def _bad_stores(scratch: Path) -> list[BadStore]:
 @contextlib.contextmanager
 def _lock(database: Path) -> Iterator[None]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        connection.execute("create table one (a)")  # MLflow would initialise an empty file
+        connection.execute("create table one (a)")  # MLflow would initialize an empty file
         connection.execute("begin exclusive")
         yield
 
 
 def start_four_workers(setup: Setup, tries: int) -> list[str]:
-    """A queue of four experiments, four at a time, without an MLflow database: all are in MLflow, each once."""
+    """Run a queue of four experiments with four workers, without an MLflow database.
+
+    Each experiment must be in MLflow once.
+    """
     return [_start_four_workers(setup, number) for number in range(tries)]
 
 
@@ -139,17 +155,20 @@ def _start_four_workers(setup: Setup, number: int) -> str:
     project.run("dvc", "exp", "run", "--run-all", "-j", "4")
     project.sync()
     expected = [[*SHORT, last] for last in (401, 402, 403, 404)]
-    found = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
-    if not all(found.count(steps) == 1 for steps in expected):
-        return f"MLflow has {found}"
+    finished = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
+    if not all(finished.count(steps) == 1 for steps in expected):
+        return f"MLflow has {finished}"
     return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
 
 
-# ---- other pipelines, and losses that are not finite
+# ---- concurrent pipelines, and a diverging loss
 
 
 def run_two_pipelines(setup: Setup, tries: int) -> list[str]:
-    """Run `dvc repro` while another one trains: DVC refuses it, and the outputs are those of the first one alone."""
+    """Run a second `dvc repro` while the first one trains.
+
+    DVC must refuse the second command, and the outputs must equal the outputs of an undisturbed run.
+    """
     return [_run_two_pipelines(setup.with_seed(40 + number, LONG)) for number in range(tries)]
 
 
@@ -166,7 +185,10 @@ def _run_two_pipelines(project: Project) -> str:
 
 
 def diverge(setup: Setup, tries: int) -> list[str]:
-    """A learning rate at which the loss explodes: a sentence, status FAILED, the last good state is kept."""
+    """Train with a learning rate at which the loss explodes.
+
+    The stage must print one message and keep the last good checkpoint, and the run must get status FAILED.
+    """
     return [_diverge(setup, 50 + number) for number in range(tries)]
 
 

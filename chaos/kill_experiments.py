@@ -1,4 +1,4 @@
-"""Faults that end a training that `dvc exp run` started: in the workspace, with --temp, through the queue."""
+"""Faults that kill a training of `dvc exp run`: in the workspace, with --temp, and in the queue."""
 
 import re
 
@@ -11,7 +11,7 @@ KINDS: tuple[tuple[str, ...], ...] = (), ("--temp",), ("--queue",)
 
 
 def kill_dvc_exp_run(setup: Setup, tries: int) -> list[str]:
-    """Kill `dvc exp run` while it trains, check the branch out again, give the same command again."""
+    """Kill `dvc exp run` while it trains, check out the branch again, and repeat the command."""
     return [_kill_dvc_exp_run(setup.with_seed(70, LONG), 1 + number) for number in range(tries)]
 
 
@@ -29,7 +29,7 @@ def _kill_dvc_exp_run(project: Project, more: int) -> str:
 
 
 def kill_experiments(setup: Setup, tries: int) -> list[str]:
-    """Kill the training of each kind of experiment, and give the same command again."""
+    """Kill the training of each kind of experiment, and repeat the command."""
     project = setup.with_seed(7, LONG)
     project.commit("for experiments")
     return [_kill_experiment(project, kind, 1 + number) for number, kind in enumerate(KINDS[:tries])]
@@ -53,16 +53,16 @@ def _n_finished(project: Project) -> int:
 
 
 def _longer_by(more: int) -> tuple[str, list[int]]:
-    """The change of an experiment that trains for some more updates, and the steps at which it scores val."""
+    """Return the setting for `more` updates than LONG has, and the steps at which this training scores val."""
     return f"train_gpt.n_steps={LONG[-1] + more}", [*LONG, LONG[-1] + more]
 
 
 def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool) -> str:
-    """Run an experiment, and kill its training when it has a checkpoint; returns what was printed."""
+    """Run an experiment, kill its training at the first checkpoint if `killed`, and return the output."""
     running, queued = project.start(*command), "--queue" in command
     if queued:
         running.wait()
-        running = project.start("dvc", "queue", "start")  # its workers outlive it
+        running = project.start("dvc", "queue", "start")  # the workers outlive this command
         running.wait()
     if killed:
         wait_until(lambda: has_checkpoint(project))
@@ -70,6 +70,6 @@ def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool)
     if queued:
         wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
     running.wait()
-    project.run("git", "checkout", "-q", ".")  # DVC leaves the values of -S in params.yaml
+    project.run("git", "checkout", "-q", ".")  # undoes the values of -S, which DVC leaves in params.yaml
     tasks = re.findall(r"^[0-9a-f]{7}", project.run("dvc", "queue", "status"), re.MULTILINE)
     return running.printed + "".join(project.run("dvc", "queue", "logs", task) for task in tasks)

@@ -1,4 +1,4 @@
-"""Faults that kill any stage: at random moments, and at chosen system calls (chaos/trap.py)."""
+"""Faults that kill stages at random moments, and at chosen system calls (chaos/trap.py)."""
 
 import signal
 import time
@@ -15,11 +15,11 @@ POINTS_IN_CHECKPOINTS = "fsync-before:7", "fsync-after:8", "replace-before:4", "
 
 
 def kill_at_random_moments(setup: Setup, tries: int) -> list[str]:
-    """Kill each stage `tries` times, each time at a random moment; then run `dvc repro`."""
+    """Kill each stage `tries` times at random moments, then run `dvc repro`."""
     project, verdicts = setup.new_project("stages"), []
     for stage in STAGES:
         attempts = [_kill_at_random(setup, project, stage) for _ in range(tries)]
-        for _ in range(2 * tries):  # a stage that ended before its kill is tried again
+        for _ in range(2 * tries):  # repeat attempts in which the stage ended before it was killed
             if None in attempts:
                 attempts.remove(None)
                 attempts.append(_kill_at_random(setup, project, stage))
@@ -29,7 +29,7 @@ def kill_at_random_moments(setup: Setup, tries: int) -> list[str]:
 
 
 def _kill_at_random(setup: Setup, project: Project, stage: str) -> str | None:
-    """The verdict of one kill; None if the stage ended before it."""
+    """Kill a stage once and return the verdict, or None if the stage ended before."""
     running = project.start("dvc", "repro", "-f", "-s", stage)
     running.reaches(lambda: project.processes(stage_module(stage)))
     time.sleep(setup.random.uniform(0, 0.8 * setup.seconds[stage]))
@@ -39,32 +39,35 @@ def _kill_at_random(setup: Setup, project: Project, stage: str) -> str | None:
 
 
 def kill_at_system_calls(setup: Setup, tries: int) -> list[str]:
-    """Kill each stage with outputs inside write, before or after fsync or rename, `tries` times; then `dvc repro`."""
+    """Kill each stage that has outputs inside write, and before or after fsync and rename; then run `dvc repro`.
+
+    tries: number of different points at which each stage is killed.
+    """
     project, verdicts = setup.new_project("points"), []
     for stage in STAGES[:-1]:
         points = (*POINTS, *(POINTS_IN_CHECKPOINTS if stage.startswith("train") else ()))
-        arguments: tuple[str, ...] = (stage,)  # also completes the stage that was killed before
+        arguments: tuple[str, ...] = (stage,)  # at first without -s, to complete the stage that was killed before
         recorded = False
         for point in setup.random.sample(points, min(tries, len(points))):
             status, printed = run_with_trap(project, f"{stage}:{point}", "dvc", "repro", *arguments)
             arguments = "-f", "-s", stage
             if status and ended_by(printed, signal.SIGKILL, signal.SIGXFSZ):
                 verdicts.append(torn_file(project, setup.reference))
-            else:  # the stage has no such call, and DVC has recorded it
+            else:  # the stage makes no such call, so it ended normally and DVC has recorded it
                 recorded = True
-        if recorded:  # DVC would restore the stage, and leave what an earlier kill left
+        if recorded:  # run the stage again, because DVC would restore it and not remove the leftovers of a kill
             project.run("dvc", "repro", *arguments)
     return _with_end(setup, project, verdicts)
 
 
 def run_with_trap(project: Project, trap: str, *command: str) -> tuple[int, str]:
-    """Run a command with a trap in one of its stages; returns the exit status and what was printed."""
+    """Run a command with a trap in one of its stages; return the exit status and the output."""
     running = project.start(*command, CHAOS=trap)
     return running.wait(), running.printed
 
 
 def _with_end(setup: Setup, project: Project, verdicts: list[str]) -> list[str]:
-    """The verdicts of all tries in one pipeline; a fault at its end counts for each of them."""
+    """Complete the pipeline and return the verdicts of all tries. A fault at the end counts for every try."""
     project.run("dvc", "repro")
     fault = difference(project, setup.reference) or mlflow_fault(project, SHORT)
     return [fault or verdict for verdict in verdicts]

@@ -1,4 +1,4 @@
-"""Faults that end a training: it, its DVC or every process is killed or asked to stop."""
+"""Faults that end a training: the training, its DVC or all processes are killed or told to stop."""
 
 import signal
 import time
@@ -20,13 +20,13 @@ from chaos.setup import (
     train_uninterrupted,
 )
 
-SAVED = "The checkpoint is saved. Run the same command to resume."
+SAVED = "The checkpoint is saved. Run the same command to resume."  # message of the training
 
 
 class Interrupted:
-    """One GPT that is trained again and again, each time interrupted; its outputs when it was not.
+    """A GPT whose training is interrupted repeatedly, and the outputs of the same training without interruption.
 
-    All faults that interrupt the same recipe share the uninterrupted training.
+    Faults that use the same recipe share the uninterrupted training.
     """
 
     COMMAND = "dvc", "repro", "-f", "-s", "train-gpt"
@@ -39,14 +39,14 @@ class Interrupted:
         self.reference = setup.references[str(recipe)]
 
     def interrupt(self, end: Callable[[Running], None]) -> Running:
-        """Start the training, end it when it has a checkpoint, and wait for the command."""
+        """Start the training, call `end` at the first checkpoint, and wait until the command ends."""
         running = start_training(self.project, *self.COMMAND)
         end(running)
         running.wait()
         return running
 
     def resume(self) -> str:
-        """Give the same command again; returns what was lost."""
+        """Repeat the command and return what was lost, or ""."""
         printed = self.project.run(*self.COMMAND)
         if "Resumed at step" not in printed:
             return f"it did not resume: {printed}"
@@ -57,7 +57,7 @@ class Interrupted:
 
 
 def kill_after_mlflow_has_points(setup: Setup, tries: int) -> list[str]:
-    """Kill a training whenever MLflow has points that no checkpoint has; then run `dvc repro`."""
+    """Kill a training each time MLflow has points that are later than the checkpoint; then run `dvc repro`."""
     project = setup.with_seed(1, LONGEST)
     verdicts = [_kill_at_next_point(project) for _ in range(tries)]
     project.run("dvc", "repro", "train-gpt")
@@ -80,7 +80,7 @@ def _last_point(project: Project) -> int:
 
 
 def kill_dvc(setup: Setup, tries: int) -> list[str]:
-    """Kill DVC while it trains: the training notices, saves and ends; then run `dvc repro`."""
+    """Kill DVC while a stage trains, then run `dvc repro`. The training must notice, save and end."""
     training, verdicts = Interrupted(setup), []
     for _ in range(tries):
         running = training.interrupt(lambda running: running.process.kill())
@@ -92,10 +92,10 @@ def kill_dvc(setup: Setup, tries: int) -> list[str]:
 
 
 def kill_dvc_before_it_records(setup: Setup, tries: int) -> list[str]:
-    """Kill DVC when a training has ended and dvc.lock does not have it yet; then run `dvc repro`."""
+    """Kill DVC after a training has ended and before dvc.lock records it; then run `dvc repro`."""
     verdicts = []
     for number in range(tries):
-        project = setup.with_seed(30 + number)  # another each time, which DVC does not have in its run cache
+        project = setup.with_seed(30 + number)  # a new seed, because DVC's run cache would have the same training
         status, _ = run_with_trap(project, "train-gpt:dvc:1", "dvc", "repro", "train-gpt")
         printed = project.run("dvc", "repro", "train-gpt")
         fault = "" if status == -signal.SIGKILL else "dvc was not killed"
@@ -105,7 +105,7 @@ def kill_dvc_before_it_records(setup: Setup, tries: int) -> list[str]:
 
 
 def kill_every_process(setup: Setup, tries: int) -> list[str]:
-    """Kill all processes at once, as a power cut does (the disk keeps its cache); then run `dvc repro`."""
+    """Kill all processes, as a power cut would, except that the disk keeps its cache; then run `dvc repro`."""
     training, verdicts = Interrupted(setup), []
 
     def kill_all_soon(_: Running) -> None:
@@ -119,7 +119,7 @@ def kill_every_process(setup: Setup, tries: int) -> list[str]:
 
 
 def kill_and_abandon(setup: Setup, tries: int) -> list[str]:
-    """Kill all processes of a training that is never resumed: bukva sync sets its run to KILLED."""
+    """Kill all processes of a training that is never resumed. `bukva sync` must set the status KILLED."""
     return [_kill_and_abandon(setup.with_seed(80 + number, LONGEST)) for number in range(tries)]
 
 
@@ -140,14 +140,17 @@ def _kill_and_abandon(project: Project) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """A way to ask a training to stop, and the signal that DVC reports then."""
+    """A way to stop a training, and the signal that DVC then reports."""
 
     send: Callable[[Running], None]
     signal: signal.Signals
 
 
 def stop_by_signals(setup: Setup, tries: int) -> list[str]:
-    """Ctrl-C to the terminal, SIGTERM to the training, in turn: saved, reported, KILLED in MLflow; then `dvc repro`."""
+    """Stop a training by Ctrl-C and by SIGTERM alternately, then run `dvc repro`.
+
+    The training must save its state and report the signal, and its run in MLflow must get status KILLED.
+    """
     training, verdicts = Interrupted(setup), []
 
     def terminate(_: Running) -> None:
@@ -167,7 +170,10 @@ def stop_by_signals(setup: Setup, tries: int) -> list[str]:
 
 
 def stop_two_processes(setup: Setup, tries: int) -> list[str]:
-    """Two processes train together: one is killed, both terminated, Ctrl-C, DVC killed, in turn; then `dvc repro`."""
+    """End a training of two processes in four ways, then run `dvc repro`.
+
+    The ways are: kill one process, terminate the launcher, Ctrl-C, and kill DVC.
+    """
     training, verdicts = Interrupted(setup, processes=2), []
 
     def kill_one(_: Running) -> None:
@@ -188,5 +194,5 @@ def stop_two_processes(setup: Setup, tries: int) -> list[str]:
 
 
 def training_ends(project: Project) -> bool:
-    """Whether the training ends in a few seconds, without a signal from here."""
+    """Return whether the training ends by itself within 20 seconds."""
     return not wait_until_empty(lambda: project.processes(stage_module("train-gpt")), 20)

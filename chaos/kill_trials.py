@@ -1,4 +1,4 @@
-"""Faults of many experiments: on this machine, and of the machines of a cluster and what they share."""
+"""Faults in sweeps: on one machine, on the machines of a cluster, and in the services that the machines share."""
 
 import contextlib
 import signal
@@ -16,7 +16,7 @@ RATES = "-S", "train_gpt.learning_rate=0.01,0.00001"
 
 
 def kill_sweep(setup: Setup, tries: int) -> list[str]:
-    """Kill an actor of a sweep on this machine, then its driver; give the same command again."""
+    """Kill an actor of a sweep on this machine, then its driver, and repeat the command."""
     project = setup.whole.copy_to(setup.scratch / "queue" / "bukva")
     project.run("dvc", "exp", "run", "--queue", *SEEDS)
     project.run("dvc", "exp", "run", "--run-all", "-j", "2")
@@ -25,13 +25,13 @@ def kill_sweep(setup: Setup, tries: int) -> list[str]:
 
 
 def _results(project: Project) -> dict[str, str]:
-    """settings of the GPT -> dvc.lock, of all experiments."""
-    found = {}
+    """Return dvc.lock of every experiment, by the text of its GPT settings."""
+    locks = {}
     for ref in project.run("git", "for-each-ref", "--format=%(refname)", "refs/exps").split():
         if "/celery/" not in ref and not ref.endswith("/exec"):
             params = project.run("git", "show", f"{ref}:params.yaml").partition("train_gpt:")[2]
-            found[params] = project.run("git", "show", f"{ref}:dvc.lock")
-    return found
+            locks[params] = project.run("git", "show", f"{ref}:dvc.lock")
+    return locks
 
 
 def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
@@ -48,9 +48,9 @@ def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
     driver.wait()
     printed = project.run(*SWEEP, "run", *SEEDS)
     if _results(project) != reference or len(reference) != 2:
-        return f"its results are not those of the queue: {printed}"
+        return f"its results differ from the results of the queue: {printed}"
     project.sync()
-    # of both trials, and of the training that the project was copied with
+    # the runs of the two trials, and of the training that was copied with the project
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
     steps = [run["steps"] for run in runs if run["status"] == "FINISHED"]
     left = wait_until_empty(project.leftovers)
@@ -64,7 +64,7 @@ def _sweep_project(setup: Setup, name: str) -> Project:
 
 
 def prune(setup: Setup, tries: int) -> list[str]:
-    """Let a search stop a trial that falls behind; run its settings again."""
+    """Let a search stop a trial that falls behind, then run its settings to the end."""
     return [_prune(setup, number) for number in range(tries)]
 
 
@@ -76,9 +76,9 @@ def _prune(setup: Setup, number: int) -> str:
     rows = [line.split() for line in project.run(*SWEEP, "status").splitlines()]
     stopped = [row for row in rows if row[2:3] == ["stopped"]]
     if not stopped or not all("=1e-05" in row[1] for row in stopped):
-        return f"it has stopped {stopped}"
+        return f"the search stopped {stopped}"
     if any(row[0] in _names(project) for row in stopped):
-        return "a trial that was stopped has a result"
+        return "a stopped trial has a result"
     project.run(*SWEEP, "run", "--name", "again", "-S", stopped[0][1])
     [log] = (project.folder / ".bukva" / "sweeps" / "logs").glob("again-*")
     return "" if "Resumed at step" in log.read_text(encoding="utf-8") else log.read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def _names(project: Project) -> set[str]:
 
 
 def lose_machine(setup: Setup, tries: int) -> list[str]:
-    """Kill all processes of a machine while it trains; another one goes on."""
+    """Kill all processes of a machine while it trains. Another machine must resume the trial."""
     return [_lose_machine(setup.team) for _ in range(tries)]
 
 
@@ -99,11 +99,11 @@ def _lose_machine(team: Team) -> str:
     with team.cluster() as cluster:
         driver = cluster.driver_at_a_checkpoint()
         _signal(cluster.busy(), signal.SIGKILL)
-        return _goes_on_elsewhere(team, cluster, driver)
+        return _fault_after_takeover(team, cluster, driver)
 
 
 def silence_machine(setup: Setup, tries: int) -> list[str]:
-    """Stop all processes of a machine; another one finishes the trial; then the first goes on to its end."""
+    """Stop all processes of a machine (SIGSTOP) until another machine has finished its trial, then continue them."""
     return [_silence_machine(setup.team) for _ in range(tries)]
 
 
@@ -113,14 +113,14 @@ def _silence_machine(team: Team) -> str:
         driver = cluster.driver_at_a_checkpoint()
         first = cluster.busy()
         _signal(first, signal.SIGSTOP)
-        fault = _goes_on_elsewhere(team, cluster, driver)
+        fault = _fault_after_takeover(team, cluster, driver)
         _signal(first, signal.SIGCONT)
         wait_until(lambda: not any(map(_is_alive, first.processes)))
     return fault or team.difference()
 
 
 def take_card_down(setup: Setup, tries: int) -> list[str]:
-    """Take down the network card of a machine that trains, and bring it up when another one has finished the trial."""
+    """Take down the network card of a machine that trains until another machine has finished the trial."""
     return [_take_card_down(setup.team) for _ in range(tries)]
 
 
@@ -131,14 +131,14 @@ def _take_card_down(team: Team) -> str:
         first = cluster.busy()
         card = cluster.machines[1 + cluster.nodes.index(first)]
         card.set_card("down")
-        fault = _goes_on_elsewhere(team, cluster, driver)
+        fault = _fault_after_takeover(team, cluster, driver)
         card.set_card("up")
         wait_until(lambda: not any(map(_is_alive, first.processes)))
     return fault or team.difference()
 
 
 def kill_head(setup: Setup, tries: int) -> list[str]:
-    """Kill the head of a cluster; all end; start it, and give the same command again."""
+    """Kill the head of a cluster, which ends the sweep. Then restart the cluster and repeat the command."""
     return [_kill_head(setup.team) for _ in range(tries)]
 
 
@@ -156,7 +156,7 @@ def _kill_head(team: Team) -> str:
 
 
 def take_away(setup: Setup, tries: int) -> list[str]:
-    """Put a file in the place of the origin, the remote or the storage for a while; then the same command again."""
+    """Replace the origin, the remote or the storage by a file for a while, then repeat the command if it failed."""
     return [_take_away(setup.team, number) for number in range(tries)]
 
 
@@ -164,14 +164,14 @@ def _take_away(team: Team, number: int) -> str:
     team.forget()
     with team.cluster() as cluster:
         driver = cluster.driver_at_a_checkpoint()
-        what = (team.origin, team.remote, team.storage)[number % 3]
-        hidden = what.with_name("hidden")
-        what.rename(hidden)
-        what.touch()  # a file, because DVC would make a missing folder
+        folder = (team.origin, team.remote, team.storage)[number % 3]
+        hidden = folder.with_name("hidden")
+        folder.rename(hidden)
+        folder.touch()  # a file, because DVC would create a missing folder
         node = cluster.busy()
         wait_until(lambda: not any("stages.train_gpt" in each.cmdline() for each in _alive(node)))
-        what.unlink()
-        hidden.rename(what)
+        folder.unlink()
+        hidden.rename(folder)
         if driver.wait(SECONDS):
             again = cluster.drive()
             if again.wait(SECONDS):
@@ -180,12 +180,12 @@ def _take_away(team: Team, number: int) -> str:
 
 
 def _alive(node: Node) -> list[psutil.Process]:
-    found = []
+    alive = []
     for process in psutil.Process(node.ray.process.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             process.cmdline()
-            found.append(process)
-    return found
+            alive.append(process)
+    return alive
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -200,11 +200,11 @@ def _signal(node: Node, number: signal.Signals) -> None:
             process.send_signal(number)
 
 
-def _goes_on_elsewhere(team: Team, cluster: Cluster, driver: Running) -> str:
-    """What is wrong with a trial whose first machine is gone."""
+def _fault_after_takeover(team: Team, cluster: Cluster, driver: Running) -> str:
+    """Wait for the driver; return what is wrong unless another machine resumed the trial and its result is right."""
     if driver.wait(SECONDS):
         return driver.printed
     if not all(node.has_trial for node in cluster.nodes):
-        return "no other machine went on"
+        return "no other machine took over the trial"
     logs = [log.read_text(encoding="utf-8") for log in team.folder.glob("nodes/*/*/slot-0/.bukva/sweeps/logs/*.log")]
     return team.difference() if any("Resumed at step" in log for log in logs) else f"it did not resume: {logs}"

@@ -1,4 +1,4 @@
-"""Machines with a network card each: network namespaces of Linux, joined by a bridge. Only root can make them."""
+"""Simulated machines with separate network cards: Linux network namespaces joined by a bridge. This needs root."""
 
 import contextlib
 import os
@@ -7,35 +7,35 @@ import subprocess
 from collections.abc import Iterator
 
 BRIDGE = "bukva0"
-ADDRESS = "10.77.7."  # of the bridge and, behind it, of each machine
+ADDRESS = "10.77.7."  # prefix of the addresses of the bridge and of the machines
 
 
 def is_possible() -> bool:
-    """Whether this process may make them, and has the programs."""
+    """Return whether this process runs as root and the required programs are installed."""
     return os.geteuid() == 0 and all(map(shutil.which, ("ip", "nsenter")))
 
 
 class Machine:
-    """A namespace.
+    """A simulated machine.
 
-    name: of the namespace.
-    address: of its card.
+    name: name of the network namespace.
+    address: address of the network card.
     """
 
     def __init__(self, number: int) -> None:
         self.name, self.address = f"{BRIDGE}-{number}", f"{ADDRESS}{number}"
-        self._cable = f"{BRIDGE}v{number}"  # the other end of its card
+        self._cable = f"{BRIDGE}v{number}"  # interface at the bridge that is connected to the card
 
     def command(self, *command: str) -> tuple[str, ...]:
-        """A command that runs there."""
+        """Return the command line that runs a command on this machine."""
         return "nsenter", f"--net=/run/netns/{self.name}", *command
 
     def set_card(self, state: str) -> None:
-        """Take its card "down", or bring it "up"."""
+        """Set the network card "up" or "down"."""
         _ip("-n", self.name, "link", "set", "eth0", state)
 
     def create(self) -> None:
-        """Make the namespace, and a card that is connected to the bridge."""
+        """Create the namespace, and a network card that is connected to the bridge."""
         _ip("netns", "add", self.name)
         _ip("link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         _ip("link", "set", self._cable, "master", BRIDGE, "up")
@@ -44,14 +44,14 @@ class Machine:
         self.set_card("up")
 
     def remove(self) -> None:
-        """Remove both; a process that is still there keeps the namespace, but not the card."""
+        """Remove the card and the namespace. A process that is still running keeps the namespace, but not the card."""
         for command in (("link", "delete", self._cable), ("netns", "delete", self.name)):
             subprocess.run(["ip", *command], capture_output=True)
 
 
 @contextlib.contextmanager
 def network(size: int) -> Iterator[list[Machine]]:
-    """So many machines, which reach each other until the end of the block."""
+    """Create `size` machines that can reach each other, and remove them after the block."""
     machines = [Machine(2 + number) for number in range(size)]
     _ip("link", "add", BRIDGE, "type", "bridge")
     try:

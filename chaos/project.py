@@ -1,4 +1,4 @@
-"""A small project in which DVC runs for real: a copy of this one with a corpus of 10 kB."""
+"""Small projects in which DVC really runs: copies of this repository with a corpus of 10 kB."""
 
 import hashlib
 import json
@@ -28,14 +28,14 @@ SMALL: dict[str, dict[str, object]] = {
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_"  # prefixes of environment variables
-WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # the corpus is cut from it
+WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corpus is cut
 N_WORKS, WORK_CHARS = 3, 4000
 TIMEOUT_SECONDS = 300
-MLFLOW_SECONDS = 60  # for MLflow to have what a stage reported
+MLFLOW_SECONDS = 60  # limit for MLflow to receive the results of a stage
 
 
 class Project:
-    """A folder for the files that git lists here, with a small corpus and parameters that take seconds."""
+    """A copy of the repository's files with a small corpus, and parameters with which every stage takes seconds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,14 +43,14 @@ class Project:
         self.env = inherited | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache"),
-            "NUMBA_CACHE_DIR": str(ROOT / ".bukva" / "numba"),  # compiled once for all projects, found by content
+            "NUMBA_CACHE_DIR": str(ROOT / ".bukva" / "numba"),  # shared, so that numba compiles once for all projects
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
         }  # fmt: skip
-        self.env.pop("PYTHONDONTWRITEBYTECODE", None)  # it would hide what byte code does to DVC's digests
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)  # it would hide effects of byte code on DVC's digests
 
     def create(self) -> None:
-        """Copy the files and commit them."""
+        """Copy the files of the repository, cut the corpus, set small parameters, and commit everything."""
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True)
         for name in filter(None, listed.stdout.decode().split("\0")):
             if not name.startswith(NOT_COPIED) and (ROOT / name).is_file():  # .venv may be a link to a folder
@@ -67,7 +67,7 @@ class Project:
         self.commit("start")
 
     def copy_to(self, folder: Path) -> "Project":
-        """A copy with DVC's cache and without MLflow's store, which holds the path of the original."""
+        """Copy the project with DVC's cache, but without MLflow's store, which contains the path of the original."""
         self.wait_for_background()
         ignore = shutil.ignore_patterns("mlflow.db*", "mlruns")
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True, ignore=ignore)
@@ -76,7 +76,11 @@ class Project:
     # ---- commands
 
     def run(self, *command: str, ok: bool = True, **env: Any) -> str:
-        """Run a command; returns what it printed."""
+        """Run a command and return its output.
+
+        Raises:
+            AssertionError: the command failed, or succeeded although `ok` is false.
+        """
         done = subprocess.run(
             command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS,
@@ -85,24 +89,24 @@ class Project:
         return done.stdout
 
     def start(self, *command: str, **env: str) -> Running:
-        """Start a command without waiting for its end."""
+        """Start a command without waiting for it to end."""
         return Running(self, command, self.env | env)
 
     def repro(self, *arguments: str, **env: Any) -> list[str]:
-        """Run `dvc repro`; returns the stages that ran."""
+        """Run `dvc repro` and return the stages that ran."""
         return self.stages_run(self.run("dvc", "repro", *arguments, **env))
 
     def bukva(self, *arguments: str, ok: bool = True) -> str:
-        """Run a command of bukva with the code of the project; returns what it printed."""
+        """Run a command of bukva with the code of the project, and return its output."""
         return self.run("python", "-m", "bukva", *arguments, ok=ok, PYTHONPATH="src")
 
     def sync(self) -> None:
-        """Fill MLflow from the journals, as `bukva sync` does."""
+        """Send the journals to MLflow, as `bukva sync` does."""
         self.run("python", "-m", "bukva.tracking.sync", PYTHONPATH="src")
 
     @staticmethod
     def stages_run(printed: str) -> list[str]:
-        """The stages that DVC printed as run."""
+        """Return the names of the stages that ran, from the output of DVC."""
         return re.findall(r"Running stage '([\w-]+)'", printed)
 
     def commit(self, message: str) -> None:
@@ -126,11 +130,11 @@ class Project:
         yaml.dump(raw, file)
 
     def read(self, name: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         return (self.folder / name).read_text(encoding="utf-8")
 
     def read_from_experiment(self, experiment: str, name: str) -> str:
-        """The text of a tracked file as an experiment left it."""
+        """Return the text of a tracked file in the commit of an experiment."""
         refs = self.run("git", "for-each-ref", "--format=%(refname)", "refs/exps").split()
         (ref,) = (ref for ref in refs if ref.endswith(f"/{experiment}"))
         return self.run("git", "show", f"{ref}:{name}")
@@ -142,8 +146,8 @@ class Project:
         (self.folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def outputs(self) -> dict[str, str]:
-        """path -> digest of every file that DVC makes, and of what dvc.lock says of each stage."""
-        files = [file for place in ("data", "reports") for file in (self.folder / place).rglob("*")]
+        """Return the digest of every output file by path, and a digest of dvc.lock that ignores the order of stages."""
+        files = [file for name in ("data", "reports") for file in (self.folder / name).rglob("*")]
         digests = {
             path: hashlib.sha256(file.read_bytes()).hexdigest()
             for file in files
@@ -153,54 +157,54 @@ class Project:
         return digests | ({"dvc.lock": _digest_of_lock(lock)} if lock.exists() else {})
 
     def leftovers(self) -> list[str]:
-        """Files and folders that have a temporary name, and checkpoints."""
-        found = [*self.folder.rglob(".*.part"), *self.folder.rglob(".*.old"), *self.checkpoints()]
-        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+        """Return files and folders with a temporary name, and checkpoints of unfinished trainings."""
+        paths = [*self.folder.rglob(".*.part"), *self.folder.rglob(".*.old"), *self.checkpoints()]
+        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
 
     def remove_checkpoints(self) -> None:
-        """Let the next training start from the beginning."""
+        """Remove all checkpoints, so that the next training starts from the beginning."""
         shutil.rmtree(self.folder / ".bukva" / "checkpoints", ignore_errors=True)
 
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
-        """The checkpoints of trainings that have not ended, oldest first."""
-        found = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors")
-        return sorted(file for file in found if not file.with_name("done.json").exists())
+        """Return the checkpoints of trainings that have not ended, sorted by path."""
+        files = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors")
+        return sorted(file for file in files if not file.with_name("done.json").exists())
 
     # ---- processes and MLflow
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Processes of this project that have this word in their command line, parents before their children."""
-        found = (process for process in self._each_process() if word in _words(process))
-        return sorted(found, key=lambda process: process.pid)
+        """Return the project's processes whose command line contains a word, parents before their children."""
+        matching = (process for process in self._each_process() if word in _words(process))
+        return sorted(matching, key=lambda process: process.pid)
 
     def all_processes(self) -> list[psutil.Process]:
-        """All processes of this project, DVC and MLflow's included."""
+        """Return all processes of this project, including processes of DVC and MLflow."""
         return list(self._each_process())
 
     def wait_for_background(self) -> None:
-        """Wait for the processes that outlive a command: they fill MLflow and remove checkpoints."""
+        """Wait for the background processes that send journals to MLflow and remove checkpoints after a command."""
         left = wait_until_empty(self.all_processes, TIMEOUT_SECONDS)
         assert not left, f"still running: {left}"
 
     def wait_for_mlflow(self) -> None:
-        """Wait for the processes that fill MLflow; on a busy machine they outlive their stage by some seconds."""
+        """Wait for the processes that send journals to MLflow, which can outlive their stage by some seconds."""
         wait_until_empty(lambda: self.processes("bukva.tracking.sync"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
-        """All runs in MLflow, when nothing fills it any more (chaos.store.all_runs)."""
+        """Wait until all journals are sent, and return all runs in MLflow (see `chaos.store.all_runs`)."""
         self.wait_for_mlflow()
         return store.all_runs(self)
 
     def training_runs(self) -> list[dict[str, Any]]:
-        """The training runs in MLflow (chaos.store.training_runs)."""
+        """Return the training runs in MLflow (see `chaos.store.training_runs`)."""
         return store.training_runs(self.folder)
 
     def versions(self) -> list[tuple[str, int]]:
-        """The registered versions in MLflow, by the name of their model (chaos.store.versions)."""
+        """Return the registered model versions in MLflow (see `chaos.store.versions`)."""
         return store.versions(self.folder)
 
     def statuses(self) -> list[str]:
-        """The statuses of the runs in MLflow."""
+        """Return the statuses that occur among the runs in MLflow."""
         return store.statuses(self.folder)
 
     def _each_process(self) -> Iterator[psutil.Process]:
@@ -221,6 +225,9 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def _digest_of_lock(file: Path) -> str:
-    """DVC writes stages in the order in which they first ended; a stage that was killed comes later."""
+    """Return a digest of the stages in dvc.lock that does not depend on their order.
+
+    DVC writes stages in the order in which they first ended, so a kill can change the order.
+    """
     stages = YAML(typ="safe").load(file)["stages"]
     return hashlib.sha256(json.dumps(stages, sort_keys=True).encode()).hexdigest()

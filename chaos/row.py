@@ -1,4 +1,4 @@
-"""One fault of `make chaos`."""
+"""A row of the table of faults that `make chaos` injects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from chaos.setup import Setup
 
 @dataclass(frozen=True)
 class Row:
-    """One fault.
+    """A fault, its description, and the function that injects it.
 
-    name: for the command line.
-    fault: what happens.
-    method: how it is injected, and what is checked.
-    inject: injects it in so many tries; returns for each try what was lost, or an empty text.
-    tries: how often.
-    is_possible: whether this machine can do it.
+    name: name on the command line.
+    fault: description of the fault.
+    method: how the fault is injected, and what is checked.
+    inject: function that injects the fault in the given number of tries. It returns for each try what was lost, or "".
+    tries: number of tries.
+    is_possible: function that returns whether the fault can be injected on this machine.
     """
 
     name: str
@@ -26,6 +26,6 @@ class Row:
     is_possible: Callable[[], bool] = lambda: True
 
     def verdicts(self, setup: Setup) -> list[str]:
-        """What each try lost, or an empty text; a try in which the fault did not happen counts as lost."""
-        found = self.inject(setup, self.tries)
-        return found + ["the fault did not happen"] * (self.tries - len(found))
+        """Return what each try lost, or "". A try in which the fault did not happen counts as lost."""
+        verdicts = self.inject(setup, self.tries)
+        return verdicts + ["the fault did not happen"] * (self.tries - len(verdicts))

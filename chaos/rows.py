@@ -8,24 +8,24 @@ ROWS = (
     Row(
         "stages",
         "kill -9 of every stage, at random moments",
-        "`dvc repro -f -s STAGE`, whose process is killed at a random moment of the time that the stage takes; no file "
-        "with a final name may differ from that of an uninterrupted run; at the end `dvc repro`",
+        "`dvc repro -f -s STAGE`, whose process is killed at a random moment while the stage runs; no file with a "
+        "final name may differ from an uninterrupted run; `dvc repro` at the end",
         kill_stages.kill_at_random_moments,
         5,
     ),
     Row(
         "system-calls",
-        "killed inside write, before and after fsync and rename",
-        "a program called `python` before the real one (chaos/trap.py) sets the trap in the stage's process: "
-        "os.fsync, os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by "
-        "RLIMIT_FSIZE; in each stage with outputs, checkpoints included",
+        "kill inside write, before and after fsync and rename",
+        "a program called `python` comes before the real one on the PATH (chaos/trap.py); in the stage's process, the "
+        "n-th call of os.fsync, os.replace or os.rename kills the process, or the kernel kills it inside a write "
+        "(RLIMIT_FSIZE); in each stage with outputs, including its checkpoints",
         kill_stages.kill_at_system_calls,
         8,
     ),
     Row(
         "mlflow-ahead",
         "kill -9 between an MLflow batch and a checkpoint",
-        "a training that saves its first checkpoint only, killed when mlflow.db has a later point; at the end MLflow "
+        "a training saves only its first checkpoint and is killed when mlflow.db has a later point; at the end MLflow "
         "has every step once",
         kill_training.kill_after_mlflow_has_points,
         5,
@@ -40,7 +40,8 @@ ROWS = (
     Row(
         "dvc-exp-run",
         "kill -9 of dvc exp run while it trains",
-        "the same, then `git checkout -f main`, because DVC leaves HEAD detached, and the same command again",
+        "as in the row above; then `git checkout -f main`, because DVC leaves HEAD detached, and the same command "
+        "again",
         kill_experiments.kill_dvc_exp_run,
         1,
     ),
@@ -53,80 +54,84 @@ ROWS = (
     ),
     Row(
         "power-cut",
-        "kill -9 of every process at once",
-        "DVC, the stage, and those that follow it; the disk keeps what was flushed, which a real power cut may not",
+        "kill -9 of all processes at the same time",
+        "DVC, the stage and its background processes; unlike a real power cut, the disk keeps data that was not synced",
         kill_training.kill_every_process,
         3,
     ),
     Row(
         "abandoned",
         "kill -9 of every process of a training that is never resumed",
-        "MLflow shows its run as RUNNING, and as KILLED after bukva sync",
+        "MLflow shows its run as RUNNING, and after `bukva sync` as KILLED",
         kill_training.kill_and_abandon,
         1,
     ),
     Row(
         "signals",
         "SIGTERM, and Ctrl-C at the terminal",
-        "the update is finished and saved, status KILLED, the stage exits with 143 or 130 (after Ctrl-C DVC prints -2 "
-        "where its shell is dash); SIGINT goes to the process group",
+        "the current update is completed and saved, the run gets status KILLED, and the stage exits with 143 or 130 "
+        "(after Ctrl-C, DVC prints -2 if its shell is dash); SIGINT goes to the process group",
         kill_training.stop_by_signals,
         4,
     ),
     Row(
         "two-processes",
-        "two processes that train together: one killed, terminated, Ctrl-C, dvc killed",
-        "train_gpt.processes 2 under torch's launcher",
+        "two processes that train together: one killed, launcher terminated, Ctrl-C, dvc killed",
+        "train_gpt.processes=2 with torch's launcher; then the same command again",
         kill_training.stop_two_processes,
         4,
     ),
     Row(
         "experiments",
         "kill -9 in dvc exp run, --temp and the queue",
-        "the training of each is killed, and the same command given again",
+        "the training of each experiment is killed, then the same command is repeated",
         kill_experiments.kill_experiments,
         3,
     ),
     Row(
         "full-disk",
         "a full disk in every stage that writes much",
-        "a limit for files (RLIMIT_FSIZE) in the stage's process: one sentence, status 1, no torn file; then without "
-        "limit",
+        "a file size limit (RLIMIT_FSIZE) in the stage's process: one message, exit status 1, no torn file; then a run "
+        "without the limit",
         disturb.fill_disk,
         7,
     ),
     Row(
         "no-checkpoint",
         "a full disk for checkpoints and for MLflow's database",
-        "the same limit, with space for the model: training continues, exits with 0, reports it once; then bukva sync",
+        "the same limit, but with space for the model: training continues, exits with 0 and reports the fault once; "
+        "then `bukva sync`",
         disturb.fill_disk_for_checkpoints,
         1,
     ),
     Row(
         "broken-mlflow",
         "MLflow dead, hanging, corrupt, locked, for a whole training",
-        "MLFLOW_TRACKING_URI leads there; training exits with 0, reports it once; then bukva sync into another store",
+        "MLFLOW_TRACKING_URI names the broken store; training exits with 0 and reports the fault once; then "
+        "`bukva sync` into another store",
         disturb.break_mlflow,
         4,
     ),
     Row(
         "queue-workers",
         "four queue workers that start without a database",
-        "`dvc exp run --run-all -j 4`; each training is in MLflow once, with every step",
+        "`dvc exp run --run-all -j 4`; MLflow has each training once, with every step",
         disturb.start_four_workers,
         1,
     ),
     Row(
         "two-pipelines",
-        "two pipelines at once in one repository",
-        "dvc repro beside a dvc repro that trains: DVC refuses it and prints why, nothing is mixed",
+        "two pipelines at the same time in one repository",
+        "`dvc repro` while another `dvc repro` trains: DVC refuses the second command and prints why; the outputs "
+        "equal those of an undisturbed run",
         disturb.run_two_pipelines,
         1,
     ),
     Row(
         "diverged",
         "a loss that explodes",
-        "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, which stays; status FAILED",
+        "a learning rate of 1e20: one message with step, learning rate and last good checkpoint, which is kept; status "
+        "FAILED",
         disturb.diverge,
         1,
     ),

@@ -1,4 +1,4 @@
-"""Commands that run in a project while something is done to them: waiting, signals, and how they ended."""
+"""Commands that run in a project: start them, wait for conditions, send signals, and find out how they ended."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 120.0  # for anything that is waited for, on a busy machine
+TIMEOUT_SECONDS = 120.0  # limit for every wait, long enough for a busy machine
 POLL_SECONDS = 0.02
 
 
 class Running:
-    """A command that was started in a project, in its own process group."""
+    """A command that was started in a project, in a separate process group."""
 
     def __init__(self, project: "Project", command: tuple[str, ...], env: dict[str, str]) -> None:
         self._log = project.folder.parent / f"running-{time.monotonic_ns()}.log"
@@ -33,11 +33,11 @@ class Running:
 
     @property
     def printed(self) -> str:
-        """What it has printed so far."""
+        """Output of the command so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def reaches(self, condition: Callable[[], object]) -> bool:
-        """Wait until a condition is true; False if the command ended before."""
+        """Wait until a condition is true; return False if the command ends first."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not condition():
             if self.process.poll() is not None:
@@ -47,11 +47,11 @@ class Running:
         return True
 
     def wait(self, seconds: float = TIMEOUT_SECONDS) -> int:
-        """Wait for its end; returns the exit status."""
+        """Wait until the command ends, and return its exit status."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end:\n{self.printed}") from None
+            raise AssertionError(f"the command does not end:\n{self.printed}") from None
 
     def press_ctrl_c(self) -> None:
         """Send SIGINT to the whole process group, as a terminal does."""
@@ -64,20 +64,20 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 def wait_until_empty(find: Callable[[], T], seconds: float = 5.0) -> T:
-    """Call `find` until it finds nothing or the time is over; returns what it found last."""
+    """Call `find` until its result is empty or the time is over; return the last result."""
     deadline = time.monotonic() + seconds
-    while (found := find()) and time.monotonic() < deadline:
+    while (result := find()) and time.monotonic() < deadline:
         time.sleep(5 * POLL_SECONDS)
-    return found
+    return result
 
 
 def stage_module(stage: str) -> str:
-    """The word in the command line of a stage's process that names the stage."""
+    """Return the name of a stage's module, which is part of the command line of its process."""
     return f"stages.{stage.replace('-', '_')}"
 
 
 def kill(project: "Project", stage: str, number: signal.Signals = signal.SIGKILL) -> bool:
-    """Send a signal to the process of a stage; returns whether there was one."""
+    """Send a signal to the first process of a stage; return whether the stage had a process."""
     processes = project.processes(stage_module(stage))
     for process in processes[:1]:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -86,14 +86,14 @@ def kill(project: "Project", stage: str, number: signal.Signals = signal.SIGKILL
 
 
 def kill_all(project: "Project") -> None:
-    """Send SIGKILL to every process of a project; some may end while others are killed."""
+    """Send SIGKILL to every process of a project."""
     for process in project.all_processes():
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a process can end when its parent is killed
             process.kill()
 
 
 def ended_by(printed: str, *numbers: signal.Signals) -> bool:
-    """Whether DVC printed that one of these signals ended a stage.
+    """Return whether DVC printed that one of these signals ended a stage.
 
     DVC prints -N if its shell became the stage (bash), and 128 + N if the shell waited for the stage (dash).
     """

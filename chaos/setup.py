@@ -1,4 +1,4 @@
-"""What all faults share: projects to break, and the results of a run that nothing interrupted."""
+"""Setup that all faults share: projects to break, the results of an uninterrupted run, and checks for faults."""
 
 import random
 import shutil
@@ -14,20 +14,22 @@ from chaos.team import Team
 STAGES = (
     "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
 )  # fmt: skip
-SHORT = list(range(0, 401, 100))  # the steps at which a training scores val
-LONG = list(range(0, 2001, 500))  # for a training that is killed after its first checkpoint
-LONGEST = list(range(0, 5001, 100))  # for one that is killed after MLflow, which takes seconds to start, has a point
+# steps at which a training scores val
+SHORT = list(range(0, 401, 100))
+LONG = list(range(0, 2001, 500))  # long enough to kill the training after its first checkpoint
+LONGEST = list(range(0, 5001, 100))  # long enough to kill it after MLflow, which starts in seconds, has a point
 SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
-SEED = 20  # of the moments at which processes are killed
+SEED = 20  # seed of the random moments at which processes are killed
 
 
 class Setup:
     """Projects in a folder that the caller removes.
 
-    bare: nothing was run in it.
-    whole: the pipeline was run in it, without interruption.
-    reference: path -> digest of the outputs of `whole`.
-    seconds: how long each stage took there.
+    bare: project in which nothing was run.
+    whole: project in which the pipeline was run without interruption.
+    reference: digests of the outputs of `whole`, by path.
+    seconds: duration of each stage in that run.
+    references: digests of the outputs of uninterrupted trainings, by recipe.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -43,10 +45,10 @@ class Setup:
         self.seconds = self._run_pipeline()
         self.reference = self.whole.outputs()
         self.whole.commit("baseline")
-        self.references: dict[str, dict[str, str]] = {}  # of uninterrupted trainings, by their recipe
+        self.references: dict[str, dict[str, str]] = {}
 
     def new_project(self, name: str) -> Project:
-        """A project in which nothing was run."""
+        """Return a new project in which nothing was run."""
         project = Project(self._new_folder(name))
         shutil.copytree(self.bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
         project.env |= SAVE_OFTEN | {"PATH": f"{self.scratch / 'bin'}:{project.env['PATH']}"}
@@ -54,14 +56,19 @@ class Setup:
 
     @cached_property
     def team(self) -> Team:
-        """Machines of a cluster."""
+        """Project and machines for faults of a cluster."""
         self.whole.reset()
         return Team(self.whole, self._new_folder("team").parent)
 
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
-        """The project `whole`, with another GPT to train: its seed, the steps at which it scores val, its recipe."""
+        """Return the project `whole` with parameters for another training of the GPT.
+
+        seed: seed of the training.
+        steps: steps at which val is scored; the last one ends the training.
+        recipe: further parameters of section `train_gpt`.
+        """
         self.whole.reset()
-        self.whole.remove_checkpoints()  # those of a training that another fault has left
+        self.whole.remove_checkpoints()  # an earlier fault may have left some
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 
@@ -71,7 +78,7 @@ class Setup:
         return folder
 
     def _write_python(self) -> None:
-        """Write the program `python` that DVC finds first; it sets traps for a stage (chaos/trap.py)."""
+        """Write the program `python` that DVC finds first on its PATH, and that can set traps (chaos/trap.py)."""
         program = self.scratch / "bin" / "python"
         program.parent.mkdir()
         trap = Path(__file__).with_name("trap.py")
@@ -81,7 +88,7 @@ class Setup:
         program.chmod(0o755)
 
     def _run_pipeline(self) -> dict[str, float]:
-        """Run the pipeline; returns how many seconds each stage took."""
+        """Run the pipeline and return the seconds that each stage took."""
         running = self.whole.start("dvc", "repro")
         starts = {stage: _start_of(stage, running) for stage in STAGES}
         assert running.wait() == 0, running.printed
@@ -102,39 +109,39 @@ def _start_of(stage: str, running: Running) -> float:
 
 
 def train_uninterrupted(project: Project) -> dict[str, str]:
-    """Train the GPT from the start to the end; returns path -> digest of the outputs."""
+    """Train the GPT without interruption and return the digests of the outputs by path."""
     project.run("dvc", "repro", "-f", "-s", "train-gpt")
     return project.outputs()
 
 
 def start_training(project: Project, *command: str, **env: str) -> Running:
-    """Start a command that trains the GPT, and wait until there is a checkpoint to resume from."""
-    wait_until(lambda: not project.leftovers())  # those of an earlier training are removed a moment after its end
+    """Start a command that trains the GPT, and wait for a checkpoint from which the training can resume."""
+    wait_until(lambda: not project.leftovers())  # checkpoints of an earlier training are removed soon after its end
     running = project.start(*command, **env)
     assert running.reaches(lambda: has_checkpoint(project)), running.printed
     return running
 
 
 def has_checkpoint(project: Project) -> bool:
-    """Whether the training of the GPT has a checkpoint of a step after its first."""
+    """Return whether the training of the GPT has a checkpoint of a step after 0."""
     return any(int(file.name.partition("-")[0]) for file in project.checkpoints("train-gpt"))
 
 
-# ---- verdicts: what was lost, or an empty text
+# ---- verdicts: a description of what was lost, or ""
 
 
 def torn_file(project: Project, reference: dict[str, str]) -> str:
-    """A file that has its final name and not the bytes of the reference."""
+    """Describe a file that has its final name but differs from the reference."""
     for path, digest in project.outputs().items():
         final = path != "dvc.lock" and not any(part.startswith(".") for part in Path(path).parts)
-        grows = path.startswith("reports/curves/")  # row by row
+        grows = path.startswith("reports/curves/")  # written row by row
         if final and not grows and reference.get(path) != digest:
             return f"{path} is torn"
     return ""
 
 
 def difference(project: Project, reference: dict[str, str]) -> str:
-    """An output that differs from the reference, or a leftover."""
+    """Describe an output that differs from the reference, or a leftover file."""
     if fault := difference_between(project.outputs(), reference):
         return fault
     left = wait_until_empty(project.leftovers)
@@ -142,25 +149,28 @@ def difference(project: Project, reference: dict[str, str]) -> str:
 
 
 def difference_from_uninterrupted(project: Project) -> str:
-    """How the outputs differ from those of the same training from the start to the end, which this runs."""
+    """Run the same training without interruption, and describe how the current outputs differ from its outputs."""
     resumed = project.outputs()
     return difference(project, resumed) or difference_between(resumed, train_uninterrupted(project))
 
 
-def difference_between(found: dict[str, str], reference: dict[str, str]) -> str:
-    """A file that only one of them has, or that differs."""
-    differing = sorted(path for path in reference.keys() | found.keys() if reference.get(path) != found.get(path))
+def difference_between(outputs: dict[str, str], reference: dict[str, str]) -> str:
+    """Describe a file whose digest differs, or that is missing on one side."""
+    differing = sorted(path for path in reference.keys() | outputs.keys() if reference.get(path) != outputs.get(path))
     return f"{differing[0]} differs from that of an uninterrupted run" if differing else ""
 
 
 def mlflow_fault(project: Project, steps: list[int]) -> str:
-    """What MLflow lacks of the last training of the GPT, or has more than once; it gets some seconds to complete."""
+    """Describe which points of the GPT's last training MLflow is missing or has twice.
+
+    The check is repeated for up to MLFLOW_SECONDS, because journals are sent in the background.
+    """
     return wait_until_empty(lambda: _mlflow_fault(project, steps), MLFLOW_SECONDS)
 
 
 def _mlflow_fault(project: Project, steps: list[int]) -> str:
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
-    finished = [run for run in runs if run["status"] == "FINISHED"]  # one killed later, at its start, may follow
+    finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last finished one
     if not finished:
         return f"MLflow has {runs}"
     if finished[-1]["steps"] != steps:

@@ -1,4 +1,4 @@
-"""What the MLflow store of a project holds."""
+"""Read the MLflow store of a project."""
 
 import json
 import sqlite3
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chaos.project import Project
 
-VAL = "val_nats_per_char"  # a metric that has a point for each scoring of val
+VAL = "val_nats_per_char"  # metric with a point for each scoring of val
 
 READ_ALL = """
 import json, os, sys, warnings
@@ -35,14 +35,17 @@ print("RUNS" + json.dumps(found))
 
 
 def all_runs(project: "Project") -> list[dict[str, Any]]:
-    """All runs, read with mlflow: tags, parameters, last metrics, artifacts, number of points of each metric."""
+    """Return all runs, read with mlflow: tags, parameters, last metrics, artifacts, number of points of each metric."""
     printed = project.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
-    found: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
-    return found
+    runs: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
+    return runs
 
 
 def training_runs(folder: Path) -> list[dict[str, Any]]:
-    """The runs of training stages, oldest first, read without mlflow: stage, status, steps at which val was scored."""
+    """Return the runs of training stages, oldest first: stage, status, and the steps at which val was scored.
+
+    The database is read without mlflow.
+    """
     with _database(folder) as database:
         runs = database.execute(
             "select runs.run_uuid, stage.value, status from runs "
@@ -57,20 +60,20 @@ def training_runs(folder: Path) -> list[dict[str, Any]]:
 
 
 def statuses(folder: Path) -> list[str]:
-    """The statuses that any run has."""
+    """Return the statuses that occur among all runs."""
     with _database(folder) as database:
         return [status for (status,) in database.execute("select distinct status from runs order by status")]
 
 
 def versions(folder: Path) -> list[tuple[str, int]]:
-    """Name and number of each version of a registered model."""
+    """Return all registered versions as pairs of model name and version number."""
     with _database(folder) as database:
         return database.execute("select name, version from model_versions order by name, version").fetchall()
 
 
 @contextmanager
 def _database(folder: Path) -> Iterator[sqlite3.Connection]:
-    # opened for writing, because only then SQLite rolls back what a killed process had half written
+    # SQLite rolls back the unfinished writes of a killed process only if the database is opened for writing
     connection = sqlite3.connect(f"file:{folder / 'mlflow.db'}?mode=rw", uri=True, timeout=30)
     try:
         yield connection

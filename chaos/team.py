@@ -1,4 +1,4 @@
-"""Machines of a Ray cluster, on this one: each keeps its files in a folder of its own; all share origin and storage."""
+"""A simulated Ray cluster on this machine. Each node has a separate folder; all share origin, remote and storage."""
 
 import contextlib
 import shutil
@@ -17,26 +17,30 @@ from chaos.network import Machine, network
 from chaos.project import MLFLOW_SECONDS, ROOT, Project
 from chaos.running import Running, wait_until, wait_until_empty
 
-STEPS = list(range(0, 3001, 1000))  # at which a trial scores val
+STEPS = list(range(0, 3001, 1000))  # steps at which a trial scores val
 SETTINGS = "train_gpt.n_steps=3000", "train_gpt.eval_every=1000", "train_gpt.seed=3"
 RAY = str(Path(sys.executable).with_name("ray"))
-SECONDS = 400.0  # for a whole trial, a machine that does not answer included
+SECONDS = 400.0  # limit for a whole trial, including the time until Ray notices a dead machine
 
 
 class Node:
-    """A machine of the cluster."""
+    """A machine of the cluster.
+
+    ray: the process `ray start` of the machine.
+    folder: folder of all files of the machine.
+    """
 
     def __init__(self, ray: Running, folder: Path) -> None:
         self.ray, self.folder = ray, folder
 
     @property
     def has_trial(self) -> bool:
-        """Whether a trial has begun here."""
+        """Whether a trial has started on this machine."""
         return any(self.folder.glob("*/slot-0"))
 
     @cached_property
     def processes(self) -> list[psutil.Process]:
-        """All processes of the machine, those included that outlive their parents."""
+        """All processes of the machine, including processes that have outlived their parents."""
         root = psutil.Process(self.ray.process.pid)
         own = [root, *root.children(recursive=True)]
         return own + [each for each in psutil.process_iter() if each not in own and self._is_here(each)]
@@ -48,11 +52,11 @@ class Node:
 
 
 class Team:
-    """A project with an origin, a DVC remote and a storage, and a trial whose machines are disturbed.
+    """A project with origin, DVC remote and storage, and the result of an undisturbed trial as the reference.
 
     Args:
-        template: a project in which the pipeline was run.
-        folder: for all files.
+        template: project in which the pipeline was run.
+        folder: folder for all files.
     """
 
     def __init__(self, template: Project, folder: Path) -> None:
@@ -74,7 +78,7 @@ class Team:
         }  # fmt: skip
 
     def forget(self) -> None:
-        """Remove the results of all trials, and all that machines have, so that the next one computes everything."""
+        """Remove all results of trials and all files of the machines, so that the next trial computes everything."""
         self.project.wait_for_background()
         origin = "git", f"--git-dir={self.origin}"
         for ref in self.project.run(*origin, "for-each-ref", "--format=%(refname)", "refs/exps").split():
@@ -86,7 +90,7 @@ class Team:
 
     @contextlib.contextmanager
     def cluster(self) -> Iterator["Cluster"]:
-        """A head without cores for trials, and two machines with one core each."""
+        """Start a cluster: a head without cores for trials, and two machines with one core each."""
         with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch:
             cluster = Cluster(self, Path(scratch), [])
             try:
@@ -97,7 +101,7 @@ class Team:
 
     @contextlib.contextmanager
     def networked(self) -> Iterator["Cluster"]:
-        """The same, each machine with a network card of its own."""
+        """Start a cluster as `cluster` does, but with a separate network card for each machine."""
         with network(size=3) as machines, tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as tmp:
             cluster = Cluster(self, Path(tmp), machines)
             try:
@@ -107,30 +111,34 @@ class Team:
                 cluster.stop()
 
     def has_checkpoint(self) -> bool:
-        """Whether Tune knows a checkpoint of a step after the first: it has when the next one is in the storage."""
+        """Return whether Tune has received a checkpoint of a step after 0.
+
+        The storage must contain two of them, because Tune has certainly received a checkpoint when the next one is
+        stored.
+        """
         files = self.storage.rglob("checkpoint_*/checkpoints/train-gpt-*/*.safetensors")
         return sum(int(file.name.partition("-")[0]) > 0 for file in files) > 1
 
     def lock(self) -> str:
-        """dvc.lock of the result that the origin has; "" if it has none."""
+        """Return dvc.lock of the result at the origin, or "" if the origin has no result."""
         listed = self.project.run("git", "ls-remote", str(self.origin), f"{experiment_ref(self.commit, '')}*").split()
         return self.project.run("git", f"--git-dir={self.origin}", "show", f"{listed[0]}:dvc.lock") if listed else ""
 
     def difference(self) -> str:
-        """How the result differs from that of a trial that nothing disturbs, and MLflow from what it should have."""
-        if (found := self.lock()) != self.reference:
-            return "its dvc.lock differs" if found else "the origin has no result"
+        """Describe how the result differs from the reference or what is wrong in MLflow; return "" if nothing is."""
+        if (lock := self.lock()) != self.reference:
+            return "its dvc.lock differs" if lock else "the origin has no result"
         return wait_until_empty(self._mlflow_fault, MLFLOW_SECONDS)
 
     def _mlflow_fault(self) -> str:
         runs = [run for run in store.training_runs(self.folder) if run["stage"] == "train-gpt"]
-        finished = [run["steps"] for run in runs if run["status"] == "FINISHED"]  # two, if the first machine came back
+        finished = [run["steps"] for run in runs if run["status"] == "FINISHED"]  # two if the first machine came back
         is_whole = finished and all(steps == STEPS for steps in finished)
         return "" if is_whole and not any(run["status"] == "RUNNING" for run in runs) else f"MLflow has {runs}"
 
 
 class Cluster:
-    """Ray's processes."""
+    """The processes of a Ray cluster."""
 
     def __init__(self, team: Team, scratch: Path, machines: list[Machine]) -> None:
         self._team, self._scratch, self.machines = team, scratch, machines
@@ -140,7 +148,7 @@ class Cluster:
         self.address = f"{host}:{free_port(0)}"
 
     def start(self) -> None:
-        """Start the head, then the others."""
+        """Start the head, then the other machines."""
         port = self.address.rpartition(":")[2]
         head = "--head", "--port", port, "--include-dashboard=false", "--num-cpus=0", f"--temp-dir={self._scratch}"
         self.head = self._ray(0, *head)
@@ -151,7 +159,7 @@ class Cluster:
             self.nodes.append(Node(ray, folder))
 
     def stop(self) -> None:
-        """End all that is left."""
+        """End all processes that are still running."""
         for running in (*(node.ray for node in self.nodes), self.head):
             if running.process.poll() is None:
                 running.process.terminate()
@@ -159,7 +167,7 @@ class Cluster:
         wait_until(lambda: not self._team.project.processes("stages.train_gpt"))
 
     def drive(self) -> Running:
-        """Start the driver."""
+        """Start the driver: `bukva sweep run` on the head."""
         command = "python", "-m", "bukva", "sweep", "run", "--address", self.address, *self._team.options
         return self._team.project.start(*self._on(0, *command), **self._team.env)
 
@@ -170,7 +178,7 @@ class Cluster:
         return driver
 
     def busy(self) -> Node:
-        """The machine that has the trial."""
+        """Return the first machine on which the trial has started."""
         return next(node for node in self.nodes if node.has_trial)
 
     def _ray(self, number: int, *options: str, **env: str) -> Running:

@@ -1,14 +1,15 @@
-"""A `python` that runs a stage, and kills it or fails its writes at the point that CHAOS names.
+"""Run a stage, and kill it or make its writes fail at the point that the environment variable CHAOS names.
 
-A folder with a program called `python` comes first on the PATH of DVC. That program runs this file with the arguments
-of the real one, so stages contain no code for being killed. CHAOS is STAGE:OPERATION:COUNT, for example
+A folder with a program called `python` comes first on DVC's PATH. This program runs trap.py with the arguments of the
+real `python`, so stages need no code for fault injection. CHAOS is STAGE:OPERATION:COUNT, for example
 clean:fsync-before:2. The operations:
 
-    fsync, replace, rename      the process is killed before or after (-before, -after) its COUNT-th call
-    write                       the kernel kills it inside the write that makes a file longer than COUNT bytes
-    full                        that write fails instead, as on a full disk, until the process ends
-    dvc                         when the stage has written its outputs and ends, DVC is killed. It is found as the
-                                leader of the session, because a shell may be between DVC and the stage
+    fsync, replace, rename      kill the process before or after (-before, -after) the COUNT-th call
+    write                       let the kernel kill the process inside the write that makes a file longer than COUNT
+                                bytes
+    full                        let every such write fail, as on a full disk
+    dvc                         kill DVC when the stage has written its outputs and ends. DVC is found as the leader of
+                                the session, because a shell may be between DVC and the stage
 """
 
 import atexit
@@ -22,7 +23,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the module that the arguments name, as python -m does."""
+    """Run the module that the arguments name, as `python -m` does, with a trap if CHAOS names this stage."""
     module, sys.argv = sys.argv[2], sys.argv[2:]
     sys.path[0] = str(Path.cwd())
     stage, operation, count = (os.environ.get("CHAOS") or "::").split(":")
@@ -32,7 +33,7 @@ def main() -> None:
 
 
 def set_trap(operation: str, count: int) -> None:
-    """Make this process end, or fail to write, at one of its operations."""
+    """Kill this process, or let its writes fail, at an operation that CHAOS can name."""
     if operation in ("write", "full"):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (count, count))
@@ -45,7 +46,7 @@ def set_trap(operation: str, count: int) -> None:
 
 
 def kill_at_call(name: str, when: str, count: int) -> None:
-    """Replace a function of os by one that kills this process before or after its count-th call."""
+    """Replace a function of module os so that this process is killed before or after its `count`-th call."""
     real, lock, calls = getattr(os, name), threading.Lock(), [0]
 
     def call(*args: object, **kwargs: object) -> object:

@@ -1,1 +1,1 @@
-"""Plain implementations, as one writes them first: correct, not optimised, used by the benchmarks only."""
+"""Plain implementations: correct, straightforward and not optimized. Only the benchmarks use them."""

@@ -1,8 +1,8 @@
-"""nanoGPT's recipe for characters in a plain implementation: float32, eager, one loop.
+"""A plain implementation of nanoGPT's recipe for characters: float32, eager mode, one loop.
 
-The computations and their order follow nanoGPT (Karpathy 2022, MIT): GPT-2's blocks without biases, tied
-embeddings, AdamW without fusing, a warm-up and half a cosine, batches of random windows, and the loss estimated on a
-few batches at intervals. docs/dev/log.md compares it with the original, by time and by loss.
+The computations and their order follow nanoGPT (Karpathy 2022, MIT): GPT-2 blocks without biases, tied embeddings,
+unfused AdamW, warm-up and cosine decay, batches of random windows, and the loss estimated on a few batches at
+intervals. docs/dev/log.md compares time and loss with the original.
 """
 
 import math
@@ -18,7 +18,7 @@ from bukva.text.ids import Ids
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of the model; the defaults are nanoGPT's for a CPU."""
+    """Size of the model; the defaults are nanoGPT's for a CPU."""
 
     vocab_size: int
     n_layer: int = 4
@@ -30,7 +30,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The training; the defaults are nanoGPT's for a CPU."""
+    """Hyperparameters of the training; the defaults are nanoGPT's for a CPU."""
 
     n_steps: int = 2000
     batch_size: int = 12
@@ -45,7 +45,7 @@ class Recipe:
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each after a norm and added to its input."""
+    """Transformer block: attention and an MLP, each with a LayerNorm before it and a residual connection."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
+        """Return (B, T, C) outputs for (B, T, C) inputs."""
         B, T, C = x.shape
         q, k, v = (
             heads.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
@@ -86,7 +86,7 @@ class PlainGPT(nn.Module):
                 )
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits."""
+        """Return (B, T, V) logits for (B, T) ids."""
         x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
         for block in self.blocks:
             x = block(x)
@@ -109,7 +109,7 @@ class PlainTraining:
         )
 
     def batch(self, split: str) -> tuple[Tensor, Tensor]:
-        """(B, T) inputs and targets of random windows, read one by one."""
+        """Return (B, T) inputs and (B, T) targets of random windows, which are read one by one."""
         ids, T = self.splits[split], self.model.block_size
         starts = torch.randint(len(ids) - T, (self.recipe.batch_size,))
         x = torch.stack([torch.from_numpy(ids[start : start + T].astype(np.int64)) for start in starts])
@@ -117,13 +117,13 @@ class PlainTraining:
         return x, y
 
     def loss(self, split: str) -> Tensor:
-        """Mean nats per character of one batch."""
+        """Return the mean loss of one batch in nats per character."""
         x, y = self.batch(split)
         logits = self.model(x)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
 
     def rate(self, step: int) -> float:
-        """The learning rate of an update counted from 0: linear warm-up, then half a cosine."""
+        """Return the learning rate of an update, counted from 0: linear warm-up, then cosine decay."""
         recipe = self.recipe
         if step < recipe.warmup_steps:
             return recipe.learning_rate * (step + 1) / (recipe.warmup_steps + 1)
@@ -132,7 +132,7 @@ class PlainTraining:
         return recipe.min_learning_rate + 0.5 * (1 + math.cos(math.pi * done)) * span
 
     def update(self, step: int) -> float:
-        """One optimizer update; its loss."""
+        """Run one optimizer update and return its loss in nats per character."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(step)
         loss = self.loss("train")
@@ -144,7 +144,7 @@ class PlainTraining:
 
     @torch.no_grad()
     def estimate(self) -> dict[str, float]:
-        """Mean loss of a few batches of each split, as nanoGPT reports its progress."""
+        """Return the mean loss of a few batches of each split, as nanoGPT reports its progress."""
         self.model.eval()
         means = {
             split: sum(self.loss(split).item() for _ in range(self.recipe.eval_batches)) / self.recipe.eval_batches
@@ -156,7 +156,10 @@ class PlainTraining:
 
 @torch.no_grad()
 def generate(model: PlainGPT, ids: Tensor, n_chars: int) -> Tensor:
-    """(B, T) ids -> (B, n_chars) drawn one by one; each recomputes the whole window, as in the lecture notes."""
+    """Continue (B, T) ids by (B, n_chars) sampled ids.
+
+    Each new character recomputes the whole window, as in the lecture notes.
+    """
     model.eval()
     prompt = ids.shape[1]
     for _ in range(n_chars):

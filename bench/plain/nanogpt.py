@@ -1,4 +1,4 @@
-"""nanoGPT's own train.py (Karpathy 2022), from a checkout that BUKVA_NANOGPT names, in place of the plain loop."""
+"""nanoGPT's own train.py (Karpathy 2022). It replaces the plain loop if BUKVA_NANOGPT names a checkout of nanoGPT."""
 
 import os
 import re
@@ -12,47 +12,47 @@ from bench.measure import Outcome, command
 
 ON_CPU = "config/train_shakespeare_char.py", "--device=cpu", "--compile=False"
 ON_GPU = "config/train_shakespeare_char.py", "--device=cuda", "--compile=True"
-# for a CPU, as nanoGPT's README says
+# nanoGPT's recipe for a CPU, from its README
 RECIPE = (
     "--eval_iters=20", "--log_interval=1", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
     "--n_embd=128", "--max_iters=2000", "--lr_decay_iters=2000", "--dropout=0.0",
 )  # fmt: skip
-COMPILING = 20  # the last update that is not timed on a GPU
-LAST = 1  # update whose time is taken; the one before it, with an estimate of the loss, warms up
+COMPILING = 20  # on a GPU, updates up to this one are not timed, because they compile
+LAST = 1  # on a CPU, the update that is timed; update 0, with an estimate of the loss, warms up
 
 
 def prepared(text: Path, folder: Path) -> Path | None:
-    """A copy of the checkout in `folder` whose data is this text; None without BUKVA_NANOGPT."""
+    """Copy the checkout of nanoGPT to `folder` with this text as its data; return None without BUKVA_NANOGPT."""
     if "BUKVA_NANOGPT" not in os.environ:
         return None
     shutil.copytree(os.environ["BUKVA_NANOGPT"], folder, ignore=shutil.ignore_patterns(".git", "out*"))
     data = folder / "data" / "shakespeare_char"
-    shutil.copy(text, data / "input.txt")  # prepare.py downloads it where it is missing
+    shutil.copy(text, data / "input.txt")  # prepare.py would download the file if it were missing
     command([sys.executable, "prepare.py"], data)
     return folder
 
 
-def said(folder: Path | None) -> str:
-    """What the plain side is, for the table."""
+def description(folder: Path | None) -> str:
+    """Return the name of the plain implementation, for the table of results."""
     return "nanoGPT's train.py" if folder else "nanoGPT's training in a plain loop (bench/plain)"
 
 
 def recipe(folder: Path) -> Outcome:
-    """Its recipe for a CPU, to the end, with the last loss on val that it prints."""
+    """Run nanoGPT's recipe for a CPU to the end; the value `nats` is the last loss on val that it prints."""
     outcome = command([sys.executable, "train.py", *ON_CPU, *RECIPE], folder)
     nats = re.findall(r"^step .*, val loss ([\d.]+)", outcome.values["printed"], re.MULTILINE)[-1]
     return replace(outcome, values={"nats": float(nats)})
 
 
 def update_ms(folder: Path) -> float:
-    """Milliseconds of an update of its model for a GPU, as it prints them."""
+    """Return the milliseconds that nanoGPT prints for an update of its GPU model on a CPU."""
     one = "--eval_iters=1", "--log_interval=1", f"--max_iters={LAST}"
     printed = command([sys.executable, "train.py", *ON_CPU, *one], folder).values["printed"]
     return float(re.findall(rf"iter {LAST}: .* time ([\d.]+)ms", printed)[0])
 
 
 def compiled_update_ms(folder: Path) -> float:
-    """Return the median milliseconds of an update of its model for a GPU, on one, after the updates that compile."""
+    """Return the median milliseconds of an update of nanoGPT's GPU model on a GPU, after the updates that compile."""
     words = [sys.executable, "train.py", *ON_GPU, "--eval_iters=1", "--log_interval=1", "--max_iters=150"]
-    found = re.findall(r"iter (\d+): .* time ([\d.]+)ms", command(words, folder).values["printed"])
-    return statistics.median(float(ms) for number, ms in found if int(number) > COMPILING)
+    times = re.findall(r"iter (\d+): .* time ([\d.]+)ms", command(words, folder).values["printed"])
+    return statistics.median(float(ms) for number, ms in times if int(number) > COMPILING)

@@ -123,7 +123,7 @@ def broken(_):
 def test_a_row_that_fails_does_not_stop_the_others_but_leaves_no_report(run, tmp_path):
     done = run(first=broken, second=measured(5.0), third=broken)
     assert done.exit_code == 1
-    assert str(done.exception) == "bench: first, third not measured (reasons above), and no report written."
+    assert str(done.exception) == ("bench: no report was written, because rows failed (reasons above): first, third.")
     assert done.stderr.splitlines() == [
         f"    {name}: not measured: a.txt: no connection." for name in ("first", "third")
     ]
@@ -159,7 +159,7 @@ def test_a_changed_file_is_refused_and_the_last_report_is_not_one(run, tmp_path)
     done = run(some=some)
     assert (done.exit_code, some.calls) == (1, 0)
     assert str(done.exception) == (
-        "bench: files differ from the last commit; commit or stash them, or name single rows."
+        "bench: files differ from the last commit. Commit or stash them, or name single rows."
     )
 
 
@@ -175,12 +175,12 @@ def test_some_rows_only_are_printed_and_not_written(run, tmp_path):
 
 def test_an_unknown_row_is_an_error_that_names_the_rows(run):
     done = run("speed", some=broken, other=broken)
-    assert str(done.exception) == "bench: unknown row speed; use some, other."
+    assert str(done.exception) == "bench: unknown row speed. Use some, other."
 
 
 def test_the_row_ruslit_without_a_mirror_says_what_it_needs(tmp_path, monkeypatch):
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
-    with pytest.raises(BukvaError, match="no mirror to download RusLit from; set BUKVA_MIRROR"):
+    with pytest.raises(BukvaError, match=r"RusLit cannot be downloaded without a mirror\. Set BUKVA_MIRROR"):
         pipeline.ruslit(tmp_path)
 
 
@@ -210,7 +210,7 @@ def test_the_report_is_a_function_of_its_data_and_shows_every_line_of_a_row():
 
 
 def test_every_row_says_in_a_line_what_it_measures():
-    assert all(len(bench._what(name)) > 20 for name in bench.ROWS)
+    assert all(len(bench._description(name)) > 20 for name in bench.ROWS)
 
 
 # ---- the theoretical peak
@@ -235,4 +235,6 @@ def test_a_share_of_the_peak_above_100_percent_is_a_sentence_and_no_line(monkeyp
     [line] = updates._share([2 * full, 4 * full], 100, "AVX-512 BF16")
     assert line.ours == pytest.approx([50, 25])
     assert updates._share([full / 1.16], 100, "AVX-512 BF16") == []
-    assert capsys.readouterr().err.startswith("training: 116 % of the theoretical peak cannot be: this processor does ")
+    assert capsys.readouterr().err.startswith(
+        "training: 116 % of the theoretical peak is impossible, so this processor does "
+    )

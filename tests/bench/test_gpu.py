@@ -95,10 +95,10 @@ def test_the_stages_run_in_their_order_and_two_of_them_on_both_devices(card, her
 def test_requirements_hold_on_an_h100_only(card, here):
     values, _ = card
     lines = {line.what: line for line in gpu.updates(gpu.Bench(here, "auto", quick=False))}
-    share = "its share of 989 TFLOPS, the card's bf16 peak: 346 TFLOPS"  # of 85M, the last of three
+    share = "percentage of the card's bf16 peak of 989 TFLOPS: 346 TFLOPS"  # of 85M, the last of three
     assert lines[share].ours == pytest.approx([35.0])
     assert lines[share].required == 35.0
-    before = lines["an update of default, 20.4 ms at 1796985"]
+    before = lines["an update of model default, 20.4 ms at commit 1796985"]
     assert (before.required, before.met) == (pytest.approx(2.04), True)
     values["ms"] = 2.1
     assert [line.met for line in gpu.updates(gpu.Bench(here, "auto", quick=False))][-1] is False
@@ -147,4 +147,4 @@ def test_a_text_that_cannot_be_downloaded_skips_one_part(card, here, monkeypatch
     assert done.stderr == "race: not measured: a.txt: no connection.\n"
     assert done.stdout.count("equal | ") == 4
     done = CliRunner().invoke(gpu.app, ["speed"])
-    assert str(done.exception) == "bench.gpu: unknown part speed; use updates, equal, race, stages."
+    assert str(done.exception) == "bench.gpu: unknown part speed. Use updates, equal, race, stages."

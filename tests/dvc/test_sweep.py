@@ -21,7 +21,7 @@ def test_a_sweep_can_be_interrupted_again_and_again_and_its_status_says_so(templ
         driver.press_ctrl_c()
         assert driver.wait() == 130, driver.printed
         assert driver.printed.endswith(
-            "interrupted after 0 finished trials; give the same command again to continue.\n"
+            "interrupted after 0 finished trials. Repeat the command to continue.\n"
         )
         assert "Traceback" not in driver.printed
         assert "1 interrupted, 1 waiting" in project.bukva("sweep", "status")
@@ -41,6 +41,6 @@ def test_a_sweep_runs_each_trial_once_and_a_trial_that_fails_says_why(template, 
     assert "Compare them: bukva experiments" in again
     assert {name: project.read_from_experiment(name, "dvc.lock") for name in names} == locks
     failed = project.bukva("sweep", "run", "-S", "model.block_size=5000", ok=False)
-    assert "1 of 1 trials have no result; look at: bukva sweep status sweep-" in failed
+    assert "1 of 1 trials have no result. To see why: bukva sweep status sweep-" in failed
     assert "failed" in (status := project.bukva("sweep", "status"))
     assert "block_size" in status.partition("failed")[2]

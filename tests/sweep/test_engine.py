@@ -47,5 +47,5 @@ def test_a_cluster_without_its_places_is_one_sentence_before_anything_starts(pro
 
 def test_a_changed_file_is_one_sentence(project):
     run_git(project, "add", "params.yaml")
-    with pytest.raises(BukvaError, match=r"params.yaml: is changed since the last commit"):
+    with pytest.raises(BukvaError, match=r"params\.yaml differs from the last commit"):
         commands._sweep("tries", [], "", "")

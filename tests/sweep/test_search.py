@@ -5,7 +5,7 @@ import pytest
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.project.commands import overrides
-from bukva.sweep.search import read_space, rule, searcher
+from bukva.sweep.search import pruning_rule, read_space, searcher
 
 pytest.importorskip("ray")
 
@@ -53,7 +53,7 @@ def test_only_a_trial_that_finished_has_a_value_for_optuna(project):
 
 def test_a_trial_is_compared_at_a_ninth_and_a_third_of_its_updates_and_not_at_the_end(project):
     training = read_params().train_gpt.model_copy(update={"n_steps": 900, "eval_every": 100})
-    [bracket] = rule(training)._brackets
+    [bracket] = pruning_rule(training)._brackets
     assert [milestone for milestone, _ in bracket._rungs] == [303, 101]
 
 
@@ -64,7 +64,9 @@ SHORT = "train_gpt.n_steps=900"
     "settings", [(RATES, SHORT, "train_gpt.eval_every=30,400"), ("train_gpt.eval_every=400", SHORT, RATES)]
 )
 def test_val_that_is_scored_too_rarely_for_pruning_is_one_sentence(project, settings):
-    with pytest.raises(BukvaError, match=r"eval_every: 400 of 900 updates is too rare .*; use 101 or less"):
+    with pytest.raises(
+        BukvaError, match=r"eval_every=400 is too large to compare running trials of 900 updates\. Use 101 or less"
+    ):
         space_of(*settings)
     assert len(read_space(settings, False)[0]) == 3
 
@@ -85,10 +87,10 @@ def test_options_are_checked_together_in_any_order(project):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("model.n_layer=2", "-S: nothing may be chosen; give several values"),
+        ("model.n_layer=2", "-S: every setting has only one value. Give several values"),
         ("model.dropout=interval(0.5,1.5)", "-S model.dropout=1.5: params.yaml, model.dropout: 1.5 (float) is invalid"),
         ("model.n_layer=2,x", "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid"),
-        ("train_gpt.n_steps=100,200", "-S train_gpt.n_steps: must stay the same in a search"),
+        ("train_gpt.n_steps=100,200", "-S train_gpt.n_steps: only one value is possible in a search"),
         ("model.n_layer=(2", "-S: "),
     ],
 )

@@ -8,7 +8,7 @@ from filelock import Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.sweep import engine
-from bukva.sweep.table import driver_lock, keep_rows, shown_rows
+from bukva.sweep.table import driver_lock, format_rows, save_rows
 
 ROWS = [
     ["a-1", "download.extensions=[.py]", "running", "10", "2.500", "8 s", "here"],
@@ -33,18 +33,20 @@ def driver(project):
 
 
 def test_a_trial_is_running_while_its_driver_lives_and_interrupted_when_that_was_killed(driver):
-    assert shown_rows("a") == "a: no trial has started yet"
-    keep_rows("a", ROWS)
-    assert shown_rows("a").startswith("1 running, 1 waiting")
-    assert "download.extensions=[.py]" in shown_rows("a")  # no markup of rich
+    assert format_rows("a") == "a: no trial has started yet"
+    save_rows("a", ROWS)
+    assert format_rows("a").startswith("1 running, 1 waiting")
+    assert "download.extensions=[.py]" in format_rows("a")  # no markup of rich
     driver.kill()
     driver.wait()
-    assert shown_rows("a").startswith("1 interrupted, 1 waiting")
+    assert format_rows("a").startswith("1 interrupted, 1 waiting")
 
 
 def test_a_second_driver_of_the_same_sweep_is_one_sentence(driver, monkeypatch):
     monkeypatch.setattr(engine, "LOCK_SECONDS", 0.1)
-    with pytest.raises(BukvaError, match="a: another process runs this sweep; look at: bukva sweep status a"):
+    with pytest.raises(
+        BukvaError, match=r"a: another process is running this sweep\. To see its trials: bukva sweep status a"
+    ):
         engine._fit("a", None)
     with pytest.raises(Timeout):
         driver_lock("a").acquire(timeout=0)

@@ -27,17 +27,17 @@ def test_a_name_is_a_function_of_commit_and_settings():
     assert name.startswith("depth-")
     assert name == checked_name("depth", COMMIT, *SETTINGS)
     assert name != checked_name("depth", "2" * 40, *SETTINGS)
-    with pytest.raises(BukvaError, match="cannot be part of a name in git"):
+    with pytest.raises(BukvaError, match="cannot be part of a git reference"):
         checked_name("a/b")
 
 
 def test_the_last_sweep_is_known_and_an_unknown_one_is_a_sentence(project):
-    with pytest.raises(BukvaError, match="There is no sweep yet"):
+    with pytest.raises(BukvaError, match="This project has no sweep yet"):
         read_sweep()
     sweep = Sweep("tries-1", COMMIT, "", str(project))
-    sweep.keep()
+    sweep.save()
     assert read_sweep() == read_sweep("tries-1") == sweep
-    with pytest.raises(BukvaError, match="other: there is no such sweep; known: tries-1"):
+    with pytest.raises(BukvaError, match=r"No sweep is named other\. Existing sweeps: tries-1"):
         read_sweep("other")
 
 

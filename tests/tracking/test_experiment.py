@@ -49,7 +49,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     print_uncommitted(changed)
     line = capsys.readouterr().out
     assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
-    assert ", model.n_head=8; the next experiment starts from here. To go back: git checkout " in line
+    assert ", model.n_head=8. The next experiment will start from these values. To go back: git checkout " in line
     assert "secret" not in line
 
 

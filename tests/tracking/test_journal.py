@@ -45,7 +45,7 @@ def test_a_training_without_a_sender_reports_it_and_a_silent_one_writes_nothing(
     assert capsys.readouterr() == ("", "")
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 2.0})
-    assert "Run `bukva sync`: it sends them" in capsys.readouterr().err
+    assert "Run `bukva sync` to send them" in capsys.readouterr().err
     assert the_journal().status()[0] == "FINISHED"
 
 

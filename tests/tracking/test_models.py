@@ -102,8 +102,8 @@ def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_a
     assert sync_all() == complete
     shutil.rmtree(alone / "mlruns")
     assert sync_all() == (
-        f"{complete}\nModels whose files were removed: 1. To make them again, remove the database, with what you "
-        "changed in MLflow, and run `bukva sync`."
+        f"{complete}\nLogged models without files: 1. To recreate the files, delete the database, including your own "
+        "edits in MLflow, and run `bukva sync`."
     )
 
 

@@ -110,8 +110,8 @@ def test_an_address_that_is_no_store_is_one_sentence_before_anything_starts(proj
         with pytest.raises(BukvaError) as error:
             start()
         assert str(error.value) == (
-            f"MLFLOW_TRACKING_URI: '{shown}' is neither a server nor a database, and MLflow no longer writes into "
-            "folders; use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            f"MLFLOW_TRACKING_URI: '{shown}' is neither a server nor a database, and MLflow no longer supports "
+            "folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
         )
     assert not (project / ".bukva" / "mlflow.lock").exists()
 
@@ -158,7 +158,7 @@ def test_a_copied_project_does_not_write_into_the_first_one_and_is_filled_when_t
     copy = tmp_path / "copy"
     shutil.copytree(database.parent, copy)
     monkeypatch.setenv("DVC_ROOT", str(copy))
-    with pytest.raises(BukvaError, match="this project was copied or moved; remove the database"):
+    with pytest.raises(BukvaError, match=r"this project was copied or moved\. Delete the database"):
         connect()
     (copy / database.name).unlink()
     assert sync() == []

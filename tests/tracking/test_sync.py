@@ -347,7 +347,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert sync() == []
     assert len(store.runs()) == 3
     assert sync_module.sync() == (
-        f"{database} has all 2 stage executions, except for those deleted there: 1. To restore a run: mlflow runs "
+        f"{database} has all 2 stage executions, except for 1 that was deleted there. To restore a run: mlflow runs "
         "restore --run-id ID"
     )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
@@ -358,7 +358,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
         "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
     }  # fmt: skip
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
-    assert "has all 3 stage executions, except for those deleted there: 3. " in sync_module.sync()
+    assert "has all 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
 
 
 def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_another(database, params, monkeypatch):
@@ -368,8 +368,8 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
     with pytest.raises(BukvaError) as error:
         sync_module.sync()
     assert str(error.value) == (
-        f"{database}: experiment bukva was deleted there, so it takes no results. To restore it: mlflow experiments "
-        "restore --experiment-id 1. To use another one from now on: export MLFLOW_EXPERIMENT_NAME=NAME"
+        f"{database}: experiment bukva was deleted there and cannot receive results. To restore it: mlflow experiments "
+        "restore --experiment-id 1. To use another experiment: export MLFLOW_EXPERIMENT_NAME=NAME"
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
     assert sync_module.sync() == f"{database} has all 1 stage executions."
@@ -398,6 +398,6 @@ def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, param
 
 def test_a_checkout_in_which_nothing_has_run_has_nothing_to_send_and_makes_no_database(project):
     assert sync_module.sync() == (
-        "No stage has run in this checkout yet, so there is nothing to send; run `make repro`."
+        "There is nothing to send, because no stage has run in this checkout. Run `make repro`."
     )
     assert not (project / "mlflow.db").exists()

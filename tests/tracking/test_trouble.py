@@ -34,10 +34,7 @@ pytestmark = [
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SENTENCE = (
-    "MLflow is missing results of train-gpt. Run `bukva sync`: it sends them or says why it cannot (log: "
-    ".bukva/mlflow.log).\n"
-)
+SENTENCE = "MLflow is missing results of train-gpt. Run `bukva sync` to send them (log: .bukva/mlflow.log).\n"
 SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""

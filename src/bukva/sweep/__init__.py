@@ -1,19 +1,22 @@
-"""Many experiments at once, on the cores and GPUs of this machine or on several machines: `bukva sweep`.
+"""Run many experiments in parallel, on one machine or on a cluster: `bukva sweep`.
 
-Ray Tune gives trials to machines, repeats those that were lost, stops those that fall behind, and keeps its state and
-the checkpoints in a storage that all machines reach. What a trial is stays DVC's: `dvc exp run` in a clone at the
-commit of the sweep (a slot). Its result is the git reference of the experiment, which goes to the origin last, so that
-an experiment is finished if and only if the origin has it. Whoever repeats a finished one does no harm.
+Ray Tune schedules the trials. It assigns them to machines, restarts lost trials and stops trials that fall behind. Its
+state and the checkpoints are in a storage that all machines can access. The process of the command, which controls the
+sweep, is the driver.
 
-    commands.py   the command line
-    trials.py     what is to run: a sweep and its trials
-    search.py     what a search may choose, and Optuna, which chooses
-    engine.py     Ray: on this machine, or a cluster; one sweep on it
-    table.py      the table of trials, which `bukva sweep status` shows later
-    live.py       the same while they run
+Each trial is an experiment of DVC: `dvc exp run` in a clone (a slot) at the commit of the sweep. The result of a trial
+is the git reference of the experiment. This reference is pushed to the origin after everything else, so an experiment
+is finished if and only if the origin has its reference. Repeating a finished trial is harmless.
+
+    commands.py   command line
+    trials.py     sweeps, trials and grids
+    search.py     search space, Optuna's sampler and the pruning rule
+    engine.py     start Ray or connect to a cluster, and run a sweep there
+    table.py      table of trials for `bukva sweep status`
+    live.py       table of trials while the sweep runs
     trial.py      one trial: run DVC, report, push
-    slot.py       the clone that a trial runs in
-    transfer.py   what goes from one machine to another in a checkpoint of Tune
+    slot.py       clones in which trials run
+    transfer.py   files that Tune's checkpoints carry between machines
     origin.py     the repository that all machines share
 
 No stage imports this package.

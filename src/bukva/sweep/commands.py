@@ -1,4 +1,4 @@
-"""Commands of `bukva sweep`: many experiments at once, on this machine or on several."""
+"""Commands of `bukva sweep`, which run many experiments in parallel on one machine or on a cluster."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -17,23 +17,28 @@ from bukva.sweep.slot import TrialLocation
 from bukva.sweep.trials import Sweep, Trial, checked_name, grid, read_sweep, sweeps_root
 
 SEED = "train_gpt.seed"
-# of git: tracked files with changes; the results of a run are none of what a trial starts from
+# arguments of git that list edited files; results are excluded, because trials do not start from them
 EDITED = ("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in RESULTS))
-SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
+SWEEP = typer.Argument(help="Name of a sweep; by default the newest one.", show_default=False)
 Setting = Annotated[
-    list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
+    list[str] | None,
+    typer.Option("-S", help="Setting as in dvc exp run: SECTION.KEY=VALUE, or several values separated by commas."),
 ]
 Choice = Annotated[
     list[str] | None,
-    typer.Option("-S", help="what may be chosen: several values, range(LOW,HIGH,STEP) or interval(LOW,HIGH)"),
+    typer.Option("-S", help="Values to choose from: VALUE,VALUE or range(LOW,HIGH,STEP) or interval(LOW,HIGH)."),
 ]
-Name = Annotated[str, typer.Option(help="of the sweep; a digest of commit and settings follows")]
-Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
-Storage = Annotated[str, typer.Option(help="of a cluster: a folder that all its machines mount, or s3://BUCKET/PATH")]
-Cores = Annotated[int, typer.Option(help="cores of each experiment, by which so many run at the same time", min=1)]
-Gpus = Annotated[float | None, typer.Option(help="GPUs of each experiment; without it one, if there are any", min=0)]
+Name = Annotated[str, typer.Option(help="Name of the sweep; a digest of commit and settings is appended.")]
+Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; by default this machine.")]
+Storage = Annotated[
+    str, typer.Option(help="Storage of a cluster: a folder that all its machines mount, or s3://BUCKET/PATH.")
+]
+Cores = Annotated[
+    int, typer.Option(help="Cores per experiment; decides how many experiments run at the same time.", min=1)
+]
+Gpus = Annotated[float | None, typer.Option(help="GPUs per experiment; by default 1 where Ray finds a GPU.", min=0)]
 
-app = typer.Typer(no_args_is_help=True, help="Run many experiments at once. On this machine or on several.")
+app = typer.Typer(no_args_is_help=True, help="Run many experiments in parallel, on this machine or on a cluster.")
 
 
 @app.command()
@@ -45,9 +50,9 @@ def run(
     cores: Cores = 1,
     gpus: Gpus = None,
 ) -> None:
-    """Run an experiment for each combination of settings, on this machine or in a Ray cluster.
+    """Run an experiment for each combination of settings, on this machine or on a Ray cluster.
 
-    Given again, it runs what has no result yet; interrupted trainings continue.
+    Repeat the command to run the experiments that have no result yet. Interrupted trainings continue.
     """
     from bukva.sweep.engine import ray_for
 
@@ -61,117 +66,125 @@ def run(
 @app.command()
 def search(
     setting: Choice = None,
-    trials: Annotated[int, typer.Option(help="how many settings to try", min=1)] = 20,
-    seeds: Annotated[int, typer.Option(help="fresh seeds for the winner and for params.yaml; 0: none", min=0)] = 3,
-    prune: Annotated[bool, typer.Option(help="stop trials that fall behind")] = True,
+    trials: Annotated[int, typer.Option(help="Number of trials.", min=1)] = 20,
+    seeds: Annotated[
+        int, typer.Option(help="Fresh seeds to compare the winner with params.yaml; 0 skips this.", min=0)
+    ] = 3,
+    prune: Annotated[bool, typer.Option(help="Stop trials that fall behind.")] = True,
     name: Name = "search",
     address: Address = "",
     storage: Storage = "",
     cores: Cores = 1,
     gpus: Gpus = None,
 ) -> None:
-    """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
+    """Search for settings with a lower score on val, then compare the winner with params.yaml on fresh seeds.
 
-    Options with one value hold for all trials, and for params.yaml in the comparison. Given again, it goes on;
-    interrupted trainings continue.
+    A setting with one value applies to all trials, and to params.yaml in the comparison. Repeat the command to continue
+    an interrupted search. Interrupted trainings continue.
     """
     from bukva.compare.comparison import compare
     from bukva.report.comparison import show_and_keep
     from bukva.sweep import engine
-    from bukva.sweep.search import read_space, rule, searcher
+    from bukva.sweep.search import pruning_rule, read_space, searcher
 
-    read_params()  # a mistake there is none of the options
+    read_params()  # report a mistake in params.yaml before the options are checked
     space, fixed, training = read_space(setting or [], prune)
     sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address, storage)
     location = _location(sweep)
     print(f"{sweep.name}: {trials} trials from commit {sweep.commit[:7]}")
     with engine.ray_for(address, cores, gpus) as resources:
-        guide, stops = searcher(sweep.name, space, trials), rule(training) if prune else None
-        last = engine.run(sweep, location, resources, {}, search_alg=guide, num_samples=trials, scheduler=stops)
-        done = [each for each in last if each.get("finished")]
+        search_alg, scheduler = searcher(sweep.name, space, trials), pruning_rule(training) if prune else None
+        reports = engine.run(
+            sweep, location, resources, {}, search_alg=search_alg, num_samples=trials, scheduler=scheduler
+        )
+        done = [each for each in reports if each.get("finished")]
         if not done:
-            raise BukvaError(f"{sweep.name}: no trial has finished; look at: bukva sweep status {sweep.name}.")
+            raise BukvaError(
+                f"{sweep.name}: no trial has finished. To see the reasons: bukva sweep status {sweep.name}"
+            )
         best = min(done, key=lambda each: float(each["val"]))
-        print(f"Best of {len(last)}: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
+        print(f"Best of {len(reports)} trials: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
         final = Sweep(f"{sweep.name}-seeds", sweep.commit, sweep.address, sweep.storage)
         fresh = [training.seed + number for number in range(1, seeds + 1)]
-        sides = {"params": fixed, "winner": best["settings"]}
-        rivals = [
-            Trial(f"{final.name}-{side}-{seed}", (*settings, f"{SEED}={seed}"))
-            for side, settings in sides.items()
+        compared = {"params": fixed, "winner": best["settings"]}
+        finals = [
+            Trial(f"{final.name}-{name}-{seed}", (*settings, f"{SEED}={seed}"))
+            for name, settings in compared.items()
             for seed in fresh
         ]
-        if rivals:
-            _run_all(final, location, resources, rivals)
-    if rivals:
+        if finals:
+            _run_all(final, location, resources, finals)
+    if finals:
         if address:
             pull(final.name)
-        a, b = (
-            rivals[0].name,
-            rivals[len(fresh)].name,
-        )  # of one seed: a winner with the settings of params.yaml is identical
+        # two trials of the same seed, so that a winner with the settings of params.yaml has identical results
+        a, b = finals[0].name, finals[len(fresh)].name
         show_and_keep(compare([a, b], "gpt", "val", fresh))
 
 
 @app.command()
 def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Show the trials of a sweep, as its driver saw them last."""
-    from bukva.sweep.table import shown_rows
+    """Show the trials of a sweep, as last saved by the command that runs the sweep."""
+    from bukva.sweep.table import format_rows
 
-    print(shown_rows(read_sweep(sweep).name))
+    print(format_rows(read_sweep(sweep).name))
 
 
 @app.command()
 def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Get the results of a cluster: experiments, their files, and the journals that MLflow is filled from."""
+    """Download the results of a cluster: experiments, their files, and their journals for MLflow."""
     from bukva.sweep.transfer import unpack_all
     from bukva.tracking.journal import start_sync
 
-    found, root = read_sweep(sweep), project_root()
-    origin = _location(found).origin
-    names = sorted(name for name in finished(root, origin, found.commit) if name.startswith(f"{found.name}-"))
+    chosen, root = read_sweep(sweep), project_root()
+    origin = _location(chosen).origin
+    names = sorted(name for name in finished(root, origin, chosen.commit) if name.startswith(f"{chosen.name}-"))
     if not names:
-        raise BukvaError(f"{found.name}: no trial has finished yet.")
-    refs = [experiment_ref(found.commit, name) for name in names]
+        raise BukvaError(f"{chosen.name}: no trial has finished yet.")
+    refs = [experiment_ref(chosen.commit, name) for name in names]
     run_git(root, "fetch", "--quiet", origin, *(f"{ref}:{ref}" for ref in refs))
     commits = run_git(root, "rev-parse", *refs).split()
-    revisions = [Revision(name, commit, found.commit) for name, commit in zip(names, commits, strict=True)]
+    revisions = [Revision(name, commit, chosen.commit) for name, commit in zip(names, commits, strict=True)]
     for path in (paths()["scores"], *(str(model.folder) for model in trained_models().values())):
         fetch(revisions, path)
-    unpack_all(found, names)
+    unpack_all(chosen, names)
     start_sync()
-    print(f"{found.name}: {len(names)} experiments are here, and MLflow gets their journals")
+    print(f"{chosen.name}: downloaded {len(names)} experiments. Their journals are being sent to MLflow.")
 
 
 def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
-    """A sweep of the commit that is checked out.
+    """Return a sweep that starts from the checked-out commit.
+
+    plan: texts that distinguish this sweep from other sweeps of the same commit.
 
     Raises:
-        BukvaError: files are changed, or a cluster has no storage.
+        BukvaError: files differ from the commit, or only one of address and storage is given.
     """
     if changed := run_git(project_root(), *EDITED).splitlines():
         raise BukvaError(
-            f"{changed[0][3:]}: is changed since the last commit, and experiments start from a commit; "
-            "commit it, or undo the change."
+            f"{changed[0][3:]} differs from the last commit, but experiments start from a commit. Commit the file, or "
+            "undo the change."
         )
     if bool(address) != bool(storage):
         raise BukvaError(
-            "--address and --storage: a cluster needs both, because its machines hand over checkpoints in the storage; "
-            "use a folder that all of them mount, or s3://BUCKET/PATH."
+            "--address and --storage: a cluster needs both, because its machines exchange checkpoints through the "
+            "storage. Use a folder that all machines mount, or s3://BUCKET/PATH."
         )
     commit = run_git(project_root(), "rev-parse", "HEAD").strip()
     return Sweep(checked_name(name, commit, *plan), commit, address, storage or str(sweeps_root()))
 
 
 def _location(sweep: Sweep) -> TrialLocation:
-    """Where the trials of a sweep start, after its commit was sent there.
+    """Push the commit of a sweep to its origin, and return the location of its trials.
 
     Raises:
-        BukvaError: the project of a cluster has no remote, or its origin cannot be reached.
+        BukvaError: the project has no DVC remote although the sweep runs on a cluster, or the origin does not answer.
     """
     root = project_root()
     if sweep.address and not has_remote():
-        raise BukvaError("The machines of a cluster need a DVC remote: dvc remote add -d NAME ADDRESS, and commit it.")
+        raise BukvaError(
+            "The machines of a cluster need a DVC remote. Add one and commit it: dvc remote add -d NAME ADDRESS"
+        )
     top, prefix = (run_git(root, "rev-parse", option).strip() for option in ("--show-toplevel", "--show-prefix"))
     origin = run_git(root, "remote", "get-url", "origin").strip() if sweep.address else top
     run_git(root, "push", "--quiet", origin, f"{sweep.commit}:{base_ref(sweep.commit)}")
@@ -179,7 +192,7 @@ def _location(sweep: Sweep) -> TrialLocation:
 
 
 def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float], trials: Sequence[Trial]) -> None:
-    """Run these trials; exit with status 1 if one has no result."""
+    """Run the trials, and exit with status 1 if one of them has no result."""
     from ray import tune
 
     from bukva.sweep.engine import run as run_on
@@ -188,5 +201,5 @@ def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float],
     configs = [{"name": trial.name, "settings": list(trial.settings)} for trial in trials]
     run_on(sweep, location, resources, {"trial": tune.grid_search(configs)})
     if left := {trial.name for trial in trials} - finished(project_root(), location.origin, sweep.commit):
-        print(f"{len(left)} of {len(trials)} trials have no result; look at: bukva sweep status {sweep.name}")
+        print(f"{len(left)} of {len(trials)} trials have no result. To see why: bukva sweep status {sweep.name}")
         raise typer.Exit(1)

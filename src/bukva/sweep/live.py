@@ -1,4 +1,4 @@
-"""The table of a sweep while it runs: a terminal shows how it changes, a log gets a line for each change."""
+"""Progress of a running sweep: a table that is redrawn on a terminal, or a line per change in a log."""
 
 import time
 from typing import Any
@@ -8,27 +8,30 @@ from rich.console import Console
 from rich.live import Live
 
 from bukva.core.progress import duration
-from bukva.sweep.table import Row, interrupted, keep_rows, table
+from bukva.sweep.table import Row, interrupted, save_rows, table
 
 SECONDS = 2.0
 
 
 class LiveTable(ProgressReporter):
-    """Shows the trials of a sweep, and keeps the table for `bukva sweep status`."""
+    """Reporter of Tune that shows the trials of a sweep and saves the table for `bukva sweep status`."""
 
     def __init__(self, sweep: str) -> None:
         self._sweep, self._known, self._at = sweep, dict[str, str](), 0.0
         self._live: Live | None = None
 
     def should_report(self, trials: list[Any], done: bool = False) -> bool:  # noqa: ARG002
-        """Whether Tune should call report."""
+        """Return whether Tune should call `report`: every two seconds, and at the end."""
         return done or time.monotonic() - self._at > SECONDS
 
     def report(self, trials: list[Any], done: bool, *__: str) -> None:
-        """Show what has changed; `done` after Ctrl-C, too, which ends the trials that are running."""
+        """Show and save the current state of the trials.
+
+        `done` is also true after Ctrl-C. Trials that are still running are then shown as interrupted.
+        """
         self._at, rows = time.monotonic(), [_row(trial) for trial in trials]
         rows, screen = interrupted(rows) if done else rows, Console(markup=False)
-        keep_rows(self._sweep, rows)
+        save_rows(self._sweep, rows)
         if screen.is_terminal:
             self._live = self._live or Live(console=screen, auto_refresh=False)
             self._live.start()
@@ -55,8 +58,8 @@ def _state(trial: Any) -> str:
 
 
 def _val(trial: Any) -> str:
-    """Its val, or why it has none."""
+    """Return the score on val, or the reason if the trial failed."""
     if _state(trial) == "failed":
-        said = str(trial.get_error() or "").strip().rpartition("\n")[2]
-        return said.partition("Error: ")[2] or said
+        last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
+        return last_line.partition("Error: ")[2] or last_line
     return f"{trial.last_result['val']:.3f}" if "val" in trial.last_result else ""

@@ -1,4 +1,4 @@
-"""The repository that all machines share: commits to start from go there, and results."""
+"""The origin: the git repository that all machines share for the commit of a sweep and for results."""
 
 import subprocess
 from pathlib import Path
@@ -14,10 +14,10 @@ class GitError(BukvaError):
 
 
 def run_git(folder: Path, *arguments: str) -> str:
-    """What git prints in a folder.
+    """Run git in a folder and return its output.
 
     Raises:
-        GitError: it fails, or takes more than TIMEOUT_SECONDS.
+        GitError: git fails, or takes more than TIMEOUT_SECONDS.
     """
     try:
         done = subprocess.run(
@@ -25,20 +25,20 @@ def run_git(folder: Path, *arguments: str) -> str:
             capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise GitError(f"git {arguments[0]}: no answer in {TIMEOUT_SECONDS} s.") from None
+        raise GitError(f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} s.") from None
     if done.returncode:
-        said = " ".join(redact_url(word) for word in done.stderr.split())
-        raise GitError(f"git {arguments[0]}: {said or f'exit status {done.returncode}'}")
+        printed = " ".join(redact_url(word) for word in done.stderr.split())
+        raise GitError(f"git {arguments[0]}: {printed or f'exit status {done.returncode}'}")
     return done.stdout
 
 
 def base_ref(commit: str) -> str:
-    """Return the reference that keeps the base commit of a sweep at the origin, because no branch may have it."""
+    """Return the git reference that keeps the commit of a sweep at the origin, even if no branch contains it."""
     return f"refs/bukva/base/{commit}"
 
 
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
-    """Send a result; if the origin has one of this name, that stays.
+    """Push the result of a trial to the origin, unless the origin already has a result with this name.
 
     Raises:
         GitError: the origin cannot be reached.
@@ -47,12 +47,12 @@ def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
     try:
         run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
     except GitError:
-        if name not in finished(clone, origin, commit):  # another attempt was first
+        if name not in finished(clone, origin, commit):  # otherwise another attempt was faster
             raise
 
 
 def finished(folder: Path, origin: str, commit: str) -> set[str]:
-    """The names of all results at the origin that started from this commit.
+    """Return the names of all experiments at the origin that started from this commit.
 
     Raises:
         GitError: the origin cannot be reached.

@@ -1,14 +1,15 @@
-"""Search: what may be chosen, Optuna, which chooses, and Tune's rule for trials that fall behind.
+"""Search: the search space, Optuna's sampler, and the rule that prunes trials.
 
-What may be chosen are options -S in Hydra's grammar, as its own plugin for Optuna takes them:
+The search space is a list of -S options in Hydra's grammar, as in Hydra's plugin for Optuna:
 
-    model.n_layer=1,2,4                                         one of these
+    model.n_layer=1,2,4                                         one of these values
     model.n_embd=range(32,160,32)                               32, 64, 96 or 128
-    train_gpt.learning_rate=tag(log,interval(0.0003,0.01))      equally often in each power of ten
+    train_gpt.learning_rate=tag(log,interval(0.0003,0.01))      log-uniform in this interval
 
-TPE (Bergstra et al. 2011) proposes settings that are likelier among the better trials than among the others. Successive
-halving (Jamieson and Talwalkar 2016; Li et al. 2020 for the asynchronous form) keeps, at 1/9 and at 1/3 of the updates,
-a trial only if it is among the better third of those that came so far. Both read bits per character on val.
+TPE (Bergstra et al. 2011) proposes settings that are likelier among the better trials than among the other trials.
+Successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020) stops trials early: at 1/9 and at
+1/3 of the updates, a trial continues only if it is in the best third of the trials that have reached this point. Both
+methods use bits per character on val.
 """
 
 import functools
@@ -29,55 +30,64 @@ if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
 FIXED = "train_gpt.n_steps"
-KEEP_ONE_IN = 3
-RUNGS = 2  # at which trials are compared while they run
-MOST_INVALID = 100  # combinations in a row
+REDUCTION_FACTOR = 3  # one in three trials continues after each rung
+RUNGS = 2  # number of points at which running trials are compared
+MAX_INVALID = 100  # invalid combinations in a row before the search gives up
 
 
 def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
-    """Parse and check what may be chosen.
+    """Parse and check the search space.
 
     Args:
-        settings: options -S.
+        settings: values of option -S.
         prune: whether trials that fall behind are stopped.
 
     Returns:
-        All options; those of one value, which all trials have; and the section of the model that these give.
+        All settings, the settings that have one value, and section `train_gpt` with these fixed settings.
 
     Raises:
-        BukvaError: nothing may be chosen, the number of updates may, the options of one value are invalid together, no
-            combination with one value or end of an interval is valid, or val is scored too rarely to compare trials.
+        BukvaError: one of these conditions holds.
+            - No setting has several values, or the number of updates has several.
+            - The fixed settings are invalid together.
+            - Some value or end of an interval is invalid in every combination.
+            - With `prune`, val is scored too rarely to compare running trials.
     """
     space = overrides(settings)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}
     if not chosen:
         raise BukvaError(
-            "-S: nothing may be chosen; give several values with commas, range(LOW,HIGH,STEP) or interval(LOW,HIGH)."
+            "-S: every setting has only one value. Give several values separated by commas, or range(LOW,HIGH,STEP) or "
+            "interval(LOW,HIGH)."
         )
     if FIXED in chosen:
-        raise BukvaError(f"-S {FIXED}: must stay the same in a search, because the learning rate decays over it.")
+        raise BukvaError(
+            f"-S {FIXED}: only one value is possible in a search, because the learning rate decays over all updates."
+        )
     fixed = [setting for each in space if not each.is_sweep_override() for setting in values_of(each)]
     training = applied(fixed).train_gpt
     values = [_extremes(each) for each in space]
-    for place, some in enumerate(values):
-        for value in some:
-            tried = _valid([*values[:place], [value], *values[place + 1 :]])
-            if prune and tried.eval_every > tried.n_steps // KEEP_ONE_IN:
+    for index, choices in enumerate(values):
+        for value in choices:
+            tried = _valid([*values[:index], [value], *values[index + 1 :]])
+            if prune and tried.eval_every > tried.n_steps // REDUCTION_FACTOR:
                 raise BukvaError(
-                    f"train_gpt.eval_every: {tried.eval_every} of {tried.n_steps} updates is too rare to compare "
-                    f"trials while they run; use {_first_rung(tried)} or less, or --no-prune."
+                    f"train_gpt.eval_every={tried.eval_every} is too large to compare running trials of "
+                    f"{tried.n_steps} updates. Use {_first_rung(tried)} or less, or --no-prune."
                 )
     return space, fixed, training
 
 
 def _valid(values: Sequence[Sequence[str]]) -> Training:
-    """Return the section of the model of the first valid combination: which width is valid depends on the heads.
+    """Return section `train_gpt` of the first valid combination.
+
+    Several combinations are tried, because a value can be invalid with some of the other values: `n_head` must divide
+    `n_embd`.
 
     Raises:
-        BukvaError: none of the first MOST_INVALID is valid; says why the first one is not.
+        BukvaError: the first MAX_INVALID combinations are invalid; this is the error of the first one.
     """
     mistakes = []
-    for combination in itertools.islice(itertools.product(*values), MOST_INVALID):
+    for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
         try:
             return applied(combination).train_gpt
         except BukvaError as error:
@@ -86,7 +96,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _extremes(override: "Override") -> list[str]:
-    """Options -S with each value, or both ends of an interval."""
+    """Return a setting for each value, or for both ends of an interval."""
     if not override.is_interval_sweep():
         return values_of(override)
     interval: Any = override.value()
@@ -94,7 +104,7 @@ def _extremes(override: "Override") -> list[str]:
 
 
 def _setting(override: "Override", trial: "optuna.Trial") -> str:
-    """An option -S with the value that Optuna chooses."""
+    """Return a setting with the value that Optuna chooses."""
     key, value = override.key_or_group, cast("Any", override.value())
     if override.is_interval_sweep():
         return f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
@@ -109,54 +119,60 @@ def _settings(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, A
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
-    """TPE, as Tune asks it for trials.
+    """Return a searcher for Tune that proposes trials by TPE.
 
     Args:
-        name: of the search; it also gives the seed.
-        space: what may be chosen.
-        trials: how many there are to be.
+        name: name of the search. The seed of TPE is derived from it.
+        space: the settings from which trials are chosen.
+        trials: number of trials of the search.
     """
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
     class Search(OptunaSearch):
-        """Gives a trial its name, and leaves out combinations that are invalid."""
+        """Searcher that names the trials and skips invalid combinations."""
 
-        given = 0  # trials
+        given = 0  # number of suggested trials; Tune saves this attribute in its state
 
         def suggest(self, trial_id: str) -> dict[str, Any]:
-            """Name and settings of one more trial."""
-            for _ in range(MOST_INVALID):
+            """Return the name and the settings of the next trial."""
+            for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
                     applied(settings)
-                except BukvaError:  # such as a width that the number of heads does not divide
+                except BukvaError:  # for example, the number of heads does not divide the width
                     self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
                     continue
                 self.given += 1
                 number = f"{self.given:0{len(str(trials))}d}"
                 return {"trial": {"name": f"{name}-{number}-{digest(*settings)}", "settings": settings}}
-            raise BukvaError(f"{MOST_INVALID} combinations in a row were invalid; let less be chosen.")
+            raise BukvaError(
+                f"{MAX_INVALID} combinations in a row were invalid. Remove values that exclude each other."
+            )
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-            """Tell Optuna; a trial that was stopped is pruned, and its last val is no result."""
+            """Report a trial to Optuna. A stopped trial has no result, because its score on val is an early one."""
             super().on_trial_complete(trial_id, result if result and result.get("finished") else None, error)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    warnings.filterwarnings("ignore", "The reported value is ignored")  # a trial that goes on reports its curve again
+    warnings.filterwarnings("ignore", "The reported value is ignored")  # a resumed trial reports its curve again
     sampler = optuna.samplers.TPESampler(seed=int(digest(name), 16), constant_liar=True)
     return Search(functools.partial(_settings, space), metric="val", mode="min", sampler=sampler)
 
 
-def rule(training: Training) -> "TrialScheduler":
-    """The rule that stops trials that fall behind."""
+def pruning_rule(training: Training) -> "TrialScheduler":
+    """Return Tune's scheduler that stops trials that fall behind."""
     from ray.tune.schedulers import ASHAScheduler
 
-    most = training.n_steps + 1  # Tune ends a trial that reports this step, before it is evaluated
-    first = _first_rung(training)
-    return ASHAScheduler("step", "val", "min", max_t=most, grace_period=first, reduction_factor=KEEP_ONE_IN)
+    # one step more than a trial has, because Tune would stop a trial at max_t, before stage evaluate
+    max_t, first = training.n_steps + 1, _first_rung(training)
+    return ASHAScheduler("step", "val", "min", max_t=max_t, grace_period=first, reduction_factor=REDUCTION_FACTOR)
 
 
 def _first_rung(training: Training) -> int:
-    """The step at which trials are first compared; no rung is at the end, where a trial must not stop."""
-    return training.n_steps // KEEP_ONE_IN**RUNGS + 1
+    """Return the step of the first rung, at which trials are first compared.
+
+    Tune multiplies this step by REDUCTION_FACTOR for each later rung. Adding 1 avoids a rung at the last step, where a
+    trial must not be stopped.
+    """
+    return training.n_steps // REDUCTION_FACTOR**RUNGS + 1

@@ -1,7 +1,8 @@
-"""The clone in which trials run, one after the other: <slots>/slot-0, with slot-0.lock beside it, and so on.
+"""Slots: git clones in which trials run, one trial at a time (<slots>/slot-0 with its lock <slots>/slot-0.lock, ...).
 
-Where no cluster is named, the slots lie in the project and use its cache, journals, checkpoints and MLflow, so that
-results appear there as those of DVC's queue do. On a machine of a cluster each slot has its own, but for DVC's cache.
+Without a cluster, the slots are inside the project. Their trials use the project's cache, journals, checkpoints and
+MLflow, so results appear in the project as with DVC's queue. On a machine of a cluster, each slot has separate
+journals, checkpoints and MLflow, and all slots of the machine share one DVC cache.
 """
 
 import contextlib
@@ -24,20 +25,20 @@ from bukva.project.cache import dvc_repo
 from bukva.project.revisions import experiment_ref
 from bukva.sweep.origin import GitError, base_ref, run_git
 
-LOCK = "numerics.lock"  # the packages on which bytes depend
+LOCK = "numerics.lock"  # versions of the packages that affect the bytes of results
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
-NODES = Path("~/.cache/bukva/nodes")  # BUKVA_NODE is another location, for example a large disk
-SAVE_SECONDS = 120.0  # for a training whose trial has ended to save, before it is killed
+NODES = Path("~/.cache/bukva/nodes")  # default; BUKVA_NODE can name another folder, for example on a large disk
+SAVE_SECONDS = 120.0  # time for the training of an ended trial to save, before it is killed
 
 
 @dataclass(frozen=True)
 class TrialLocation:
     """Repository and storage locations of a sweep.
 
-    origin: the address of the repository that all machines share.
-    commit: from which all start.
-    prefix: the path of the project in its repository.
-    project: the project whose cache, journals and MLflow they use, on its machine; None for trials of a cluster.
+    origin: address of the repository that all machines share.
+    commit: commit from which all trials start.
+    prefix: path of the project inside its repository.
+    project: project whose cache, journals and MLflow the trials use; None for trials of a cluster.
     """
 
     origin: str
@@ -48,36 +49,43 @@ class TrialLocation:
 
 @contextlib.contextmanager
 def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
-    """The root of the project in a clone that nobody else uses, with the commit of the location checked out.
+    """Lock a free slot and check out the commit of the location there.
+
+    Args:
+        location: repository and storage locations of the sweep.
+        trial: name of the trial that will run in the slot. A result of this name in the slot is removed.
+
+    Yields:
+        The root of the project in the slot.
 
     Raises:
         GitError: the origin cannot be reached.
-        BukvaError: this machine has other packages than the commit, or DVC cannot read the project.
+        BukvaError: package versions differ from the commit's, or DVC cannot read the project.
     """
     of_origin = hashlib.sha256(location.origin.encode()).hexdigest()[:12]
     node = Path(os.environ.get("BUKVA_NODE", NODES)).expanduser() / of_origin
     slots = location.project / ".bukva" / "slots" if location.project else node
     slots.mkdir(parents=True, exist_ok=True)
-    with _free(slots) as clone:
+    with _lock_free_slot(slots) as clone:
         _wait_for_processes(clone)
         try:
             _check_out(clone, location)
         except GitError:
-            run_git(
-                slots, "ls-remote", location.origin, base_ref(location.commit)
-            )  # raises the same if the origin is away
-            shutil.rmtree(clone, ignore_errors=True)  # else git was killed while it wrote; all can be made again
+            # raises the same error if the origin cannot be reached
+            run_git(slots, "ls-remote", location.origin, base_ref(location.commit))
+            # otherwise the clone is damaged, because git was killed; the clone has nothing that cannot be recreated
+            shutil.rmtree(clone, ignore_errors=True)
             _check_out(clone, location)
         run_git(clone, "update-ref", "-d", experiment_ref(location.commit, trial))
         folder = clone / location.prefix
-        shutil.rmtree(folder / ".dvc" / "tmp", ignore_errors=True)  # locks of a DVC that was killed
+        shutil.rmtree(folder / ".dvc" / "tmp", ignore_errors=True)  # locks that a killed DVC process left
         _check_packages(folder / LOCK)
         _share_cache(folder, location, slots)
         yield folder
 
 
 @contextlib.contextmanager
-def _free(slots: Path) -> Iterator[Path]:
+def _lock_free_slot(slots: Path) -> Iterator[Path]:
     for number in itertools.count():
         lock = FileLock(slots / f"slot-{number}.lock", blocking=False)
         with contextlib.suppress(Timeout):
@@ -91,7 +99,10 @@ def _free(slots: Path) -> Iterator[Path]:
 
 
 def _wait_for_processes(clone: Path) -> None:
-    """A stage whose trial was killed or stopped saves for some seconds more; kill what does not end."""
+    """Wait for stages of an earlier trial in this clone, and kill them after SAVE_SECONDS.
+
+    A stage whose trial was killed or stopped needs some seconds to save its state.
+    """
 
     def is_stage_here(process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
@@ -104,7 +115,10 @@ def _wait_for_processes(clone: Path) -> None:
 
 
 def _check_out(clone: Path, location: TrialLocation) -> None:
-    """Leave nothing of a former trial but ignored files, from which DVC takes what fits."""
+    """Check out the commit, and remove all files of an earlier trial that git does not ignore.
+
+    Ignored files stay, because DVC reuses outputs that are still valid.
+    """
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
         run_git(clone.parent, "clone", "--quiet", "--no-checkout", location.origin, str(clone))
@@ -115,7 +129,7 @@ def _check_out(clone: Path, location: TrialLocation) -> None:
 
 
 def _check_packages(lock: Path) -> None:
-    """The commit says which versions made its results; this machine must have the same."""
+    """Check that the installed packages have the versions of the commit, because results depend on them."""
     for name, wanted in PIN.findall(lock.read_text(encoding="utf-8")) if lock.exists() else ():
         try:
             here = version(name).partition("+")[0]
@@ -123,12 +137,13 @@ def _check_packages(lock: Path) -> None:
             here = "missing"
         if here != wanted:
             raise BukvaError(
-                f"{socket.gethostname()}: {name} is {here} here, and {wanted} at this commit; install its {lock.name}."
+                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the packages of "
+                f"its {lock.name}."
             )
 
 
 def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
-    """Let DVC use the cache and the settings of the project, or the cache of the machine."""
+    """Configure DVC to use the cache and local settings of the project, or the machine's cache on a cluster."""
     from dvc.config import Config
 
     cache = str(slots / "cache")
@@ -138,5 +153,5 @@ def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(location.project / ".dvc" / "config.local", folder / ".dvc" / "config.local")
     with Config(str(folder / ".dvc"), validate=False).edit("local") as settings:
-        # relative, because DVC writes ASCII only, and the path of the project may have other letters
+        # a relative path, because DVC writes ASCII only and the absolute path may contain other characters
         settings.setdefault("cache", {})["dir"] = os.path.relpath(cache)

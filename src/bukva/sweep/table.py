@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table, whose rows the driver keeps for `bukva sweep status`."""
+"""The trials of a sweep as a table. The driver saves its rows for `bukva sweep status`."""
 
 import io
 from collections import Counter
@@ -12,10 +12,10 @@ from rich.table import Table
 from bukva.core.files import read_json, write_json
 from bukva.sweep.trials import sweeps_root
 
-WIDTH = 200  # of a table that is no screen
+WIDTH = 200  # characters per line of a table that is returned as text
 HEADER = "trial", "settings", "state", "step", "val, bits/char", "time", "machine"
 STATE = HEADER.index("state")
-# by state, in the order of the rows: a terminal cuts off what does not fit
+# style of each state, in the order of the rows; the first rows matter most, because a terminal cuts off the last ones
 STYLES = {
     "running": "bold", "failed": "red", "interrupted": "yellow", "finished": "green", "stopped": "yellow",
     "waiting": "dim",
@@ -24,13 +24,15 @@ STYLES = {
 Row = list[str]
 
 
-def keep_rows(sweep: str, rows: Sequence[Row]) -> None:
-    """Write the rows of a sweep."""
+def save_rows(sweep: str, rows: Sequence[Row]) -> None:
     write_json(_file(sweep, "json"), rows)
 
 
-def shown_rows(sweep: str) -> str:
-    """Return the table of a sweep as text; a trial that was running when its driver ended was interrupted."""
+def format_rows(sweep: str) -> str:
+    """Return the table of a sweep as text.
+
+    If the driver of the sweep has ended, trials that are saved as running are shown as interrupted.
+    """
     if not (file := _file(sweep, "json")).exists():
         return f"{sweep}: no trial has started yet"
     rows, text = read_json(file), io.StringIO()
@@ -39,29 +41,29 @@ def shown_rows(sweep: str) -> str:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Return all trials, and how many there are of each state."""
+    """Return a table of all trials. Its title counts the trials of each state."""
     counts = Counter(row[STATE] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state])
-    found = Table(*HEADER, box=None, title=title, title_justify="left")
+    trials = Table(*HEADER, box=None, title=title, title_justify="left")
     for row in sorted(rows, key=lambda each: list(STYLES).index(each[STATE])):
-        found.add_row(*row, style=STYLES[row[STATE]])
-    return found
+        trials.add_row(*row, style=STYLES[row[STATE]])
+    return trials
 
 
 def interrupted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with the state that running trials have once their driver has ended."""
+    """Return the rows with `interrupted` as the state of all running trials."""
     return [["interrupted" if cell == "running" and n == STATE else cell for n, cell in enumerate(row)] for row in rows]
 
 
 def driver_lock(sweep: str) -> FileLock:
-    """Return the lock that the driver of a sweep holds as long as it lives."""
+    """Return the lock that the driver of a sweep holds while it runs."""
     file = _file(sweep, "lock")
     file.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(file)
 
 
 def has_driver(sweep: str) -> bool:
-    """Return whether a process of this machine runs the sweep."""
+    """Return whether a process on this machine is running the sweep."""
     try:
         with driver_lock(sweep).acquire(blocking=False):
             return False

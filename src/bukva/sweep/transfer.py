@@ -1,14 +1,16 @@
-"""The files that a trial of a cluster puts into a checkpoint of Tune.
+"""Files that a trial of a cluster stores in a checkpoint of Tune.
 
-    journals/<stage>-<id>/      of all stages, with their artifacts
+Always:
+
+    journals/<stage>-<id>/      journals of all stages, with artifacts
 
 During a training, so that another machine can resume it and show the lost execution as KILLED:
 
-    checkpoints/<training>/<step>-<digest>.safetensors  the newest one, with its fingerprint.json
+    checkpoints/<training>/<step>-<digest>.safetensors  the newest checkpoint, with its fingerprint.json
 
-At the end of the trial, so that the driver's project has the trial as if it had run there:
+At the end of the trial, so that the driver's project can use the result as if the trial had run there:
 
-    runs.json                   path in DVC's run cache -> entry
+    runs.json                   mapping from paths in DVC's run cache to their content
 """
 
 import shutil
@@ -27,9 +29,9 @@ JOURNALS, CHECKPOINTS, RUNS = "journals", "checkpoints", "runs.json"
 
 
 def journals_of(trial: str, commit: str) -> list[Journal]:
-    """Return the journals of a trial that started from this commit, in the order in which they began.
+    """Return the journals of a trial that started from this commit, oldest first.
 
-    The commit distinguishes them, because DVC uses names again.
+    The commit is needed because DVC reuses the names of experiments.
     """
     return [journal for journal in read_journals(trial) if journal.start["commit"] == commit]
 
@@ -40,10 +42,10 @@ def checkpoint_files() -> set[Path]:
 
 
 def pack_checkpoint(folder: Path, trial: str, commit: str, checkpoint: Path) -> None:
-    """Copy a checkpoint and the journals of its trial into a folder.
+    """Copy a checkpoint and the journals of a trial into a folder.
 
     Raises:
-        FileNotFoundError: a newer checkpoint has replaced it.
+        FileNotFoundError: a newer checkpoint has replaced this one.
     """
     training = folder / CHECKPOINTS / checkpoint.parent.name
     training.mkdir(parents=True)
@@ -59,16 +61,16 @@ def _pack_journals(folder: Path, trial: str, commit: str) -> None:
 
 
 def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
-    """Send the objects of a finished trial to DVC's remote, and copy the rest into a folder.
+    """Push the outputs of a finished trial to the DVC remote, and copy journals and run cache entries into a folder.
 
     Args:
-        folder: where to copy it.
-        trial: its name.
-        commit: the one from which it started.
-        clone: where it ran; DVC requires that it is the current folder.
+        folder: destination of the copies.
+        trial: name of the trial.
+        commit: commit from which the trial started.
+        clone: clone in which the trial ran. It must be the current folder, as DVC requires.
 
     Raises:
-        BukvaError: there is no DVC remote, or it does not answer.
+        BukvaError: the project has no DVC remote, or the remote does not answer.
     """
     _pack_journals(folder, trial, commit)
     with dvc_repo(clone) as repo:
@@ -80,11 +82,15 @@ def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
 
 
 def unpack(folder: Path, trial: str) -> None:
-    """Copy files that this project does not have. Its own are not older, because then the last attempt was here."""
-    for kind, place in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
+    """Copy the files that `pack_checkpoint` or `pack_result` stored into this project.
+
+    Existing journals and checkpoints are kept: if this machine has some, it made the last attempt, so they are not
+    older.
+    """
+    for kind, target in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
         for source in (folder / kind).glob("*"):
-            if not list((place / source.name).glob("*.*")):
-                shutil.copytree(source, place / source.name, dirs_exist_ok=True)
+            if not list((target / source.name).glob("*.*")):
+                shutil.copytree(source, target / source.name, dirs_exist_ok=True)
     if (folder / RUNS).exists():
         with dvc_repo() as repo:
             for path, entry in read_json(folder / RUNS).items():
@@ -93,7 +99,7 @@ def unpack(folder: Path, trial: str) -> None:
 
 
 def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
-    """Copy into this project the content of the last checkpoints of finished trials."""
+    """Unpack the last checkpoint of each trial into this project."""
     from pyarrow.fs import FileSelector, FileSystem, copy_files
 
     files, root = FileSystem.from_uri(sweep.storage)
@@ -106,7 +112,7 @@ def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
 
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
-    """Return the entries of a stage in the run cache, as its dvc.lock has it: key, and the name of a file."""
+    """Return the run cache entries for the stage's current state, each as its key and file name."""
     from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC has no public function for this
 
     key = _get_stage_hash(stage) if _can_hash(stage) else ""

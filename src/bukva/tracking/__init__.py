@@ -1,6 +1,6 @@
-"""A record of each stage execution in files, and MLflow as a view of these files.
+"""Experiment tracking: every stage execution is recorded in local files, and MLflow displays these files.
 
-A stage writes a journal (journal.py) and never imports mlflow. Another process sends journals to an MLflow store
-(sync.py): during a training, in the last stage (publish.py), and on `bukva sync`. Sending twice changes nothing, so a
-store that was unreachable, deleted or new gets what it misses the next time.
+A stage writes a journal (journal.py) and never imports mlflow. A separate process sends journals to an MLflow store
+(sync.py): during a training, in the last stage (publish.py), and on `bukva sync`. Sending a journal again changes
+nothing, so the next call completes a store that was unreachable, deleted or replaced.
 """

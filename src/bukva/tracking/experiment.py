@@ -1,4 +1,4 @@
-"""The experiment that a stage belongs to: its name, the commit that it started from, its parameters and datasets."""
+"""The experiment that a stage belongs to: its name, baseline commit, parameters and datasets."""
 
 import os
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
-MOST_CHANGED = 3  # parameters that a label names
+MAX_NAMED = 3  # changed parameters that a label names
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment.
+    """An experiment of DVC, or a plain `dvc repro`.
 
-    name: DVC's name for it, or a name made from the commit.
-    commit: where it started; "" before the first commit.
-    params: all of params.yaml, with dotted keys.
-    changed: the parameters that differ from the commit, each as `model.n_head=8`.
+    name: name that DVC gave the experiment, or a name made from the commit.
+    commit: commit that the experiment started from; "" before the first commit.
+    params: all parameters of params.yaml, with dotted keys.
+    changed: parameters that differ from the commit, each as `model.n_head=8`.
     """
 
     name: str
@@ -37,39 +37,42 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Identify the experiment.
+        """Digest of name, commit and parameters that identifies the experiment.
 
-        The name is not enough: DVC uses a name again after `dvc exp remove` or with `-f`, and MLflow's parameters of a
-        run cannot change.
+        The name alone is ambiguous, because DVC reuses a name after `dvc exp remove` or with `-f`. A reused name needs
+        a new run in MLflow, because the parameters of a run cannot change.
         """
         return digest([self.name, self.commit, self.params])
 
     @property
     def label(self) -> str:
-        """Name of its run in MLflow: `bumpy-vara: n_head=8`.
+        """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
 
-        MLflow shows about 20 characters of a name, so a parameter is named without its section where that is unique.
+        MLflow shows about 20 characters of a name, so the section of a parameter is left out if the rest is unique.
         """
-        more = len(self.changed) - MOST_CHANGED
-        parts = [*map(self._brief, self.changed[:MOST_CHANGED]), *([f"{more} more"] if more > 0 else [])]
+        more = len(self.changed) - MAX_NAMED
+        parts = [*map(self._brief, self.changed[:MAX_NAMED]), *([f"{more} more"] if more > 0 else [])]
         return f"{self.name}: {', '.join(parts)}" if parts else self.name
 
     def _brief(self, changed: str) -> str:
-        """Return `n_head=8` for model.n_head=8, but `gpt.seed=1` for train_gpt.seed=1: other sections have a seed."""
+        """Return `n_head=8` for `model.n_head=8`, but `gpt.seed=1` for `train_gpt.seed=1`.
+
+        Several sections have a `seed`, so `seed=1` would be ambiguous.
+        """
         brief = changed.partition(".")[2]
         keys = [key.partition(".")[2] for key in self.params]
         return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")
 
 
 def this_experiment(params: Params) -> Experiment:
-    """Return the experiment of the stage that runs now."""
+    """Return the experiment of the stage that is running."""
     commit, flat = baseline(), flatten(params.model_dump())
     committed = flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))
     name = name_of_repro(commit)
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
-    flat["download.url"] = redact_url(params.download.url)  # its query may contain a token, and many people read MLflow
+    flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
     texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
     return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
 
@@ -80,31 +83,32 @@ def name_of_repro(commit: str) -> str:
 
 
 def baseline() -> str:
-    """Return the commit that the experiment started from, or ""."""
+    """Return the commit that the experiment started from, or "" before the first commit."""
     return os.environ.get(BASELINE) or known_head()
 
 
 def print_uncommitted(params: Params) -> None:
-    """Print in one line how params.yaml of the checkout differs from the commit, and how to go back.
+    """Print one line that names the uncommitted changes of params.yaml and the command that undoes them.
 
-    Print nothing in the snapshot of a queued experiment, because no experiment starts from there.
+    Nothing is printed in the snapshot of a queued experiment, because no other experiment starts from a snapshot.
 
     Raises:
-        RefusedError: git does not read the project, because another user owns it.
+        RefusedError: git refuses to read the project, because another user owns it.
     """
     head()
     experiment = this_experiment(params)
     if experiment.changed and Path.cwd().resolve() == project_root():
         print(
-            f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}; the next experiment "
-            f"starts from here. {WAY_BACK}{way_back()}"
+            f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next experiment "
+            f"will start from these values. {WAY_BACK}{way_back()}"
         )
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Return the splits that a stage of this kind reads, as datasets for MLflow; none before stage split has run.
+    """Return the splits that a stage of this kind reads, as datasets for MLflow.
 
-    Each has a name, DVC's digests of the folder of all splits and of the cleaned text, a source, a split and a length.
+    Each dataset has a name, a source, a split and a length. Its `digest` is DVC's digest of the folder of all splits,
+    and `text` is DVC's digest of the cleaned text. The list is empty before stage split has run.
     """
     try:
         record = read_lock()["split"]

@@ -1,19 +1,20 @@
-"""Journals: what a stage did, one event (JSON) per line, written while it runs and read while it grows.
+"""Journals: the events of a stage execution, one JSON object per line, appended while the stage runs.
 
     <project root>/.bukva/journal/<experiment>/<stage>-<8 digits>/
-        journal.jsonl    in order: start, then metrics, artifact, model, and end as the last one; every event has a
-                         time `at`, in milliseconds since 1970. Only journals contain times, DVC's outputs contain none
-        artifacts/       hard links to what the stage wrote
-        code.zip         of a training: bukva, which runs its model without the repository
+        journal.jsonl    a start event, then metrics, artifact and model events, then an end event. Every event has a
+                         time `at`, in milliseconds since 1970. Only journals contain times; DVC's outputs do not
+        artifacts/       hard links to the files that the stage wrote
+        code.zip         only for a training: the code of bukva, which runs the model without the repository
     <project root>/.bukva/journal/<experiment>/notes-<key>/
-        tags.json, artifacts/    notes on a whole experiment, added after its stages have ended
+        tags.json, artifacts/    notes on an experiment, added after its stages have ended
 
-Each execution of a stage writes a journal of its own. A training that resumes from a checkpoint logs its former points
-again, so its journal has the whole curve.
+Every execution of a stage writes a new journal. A training that resumes from a checkpoint logs its earlier points
+again, so its journal contains the complete curve.
 
-Artifacts are links because a queued experiment runs in a folder that DVC deletes. Links are safe because bukva replaces
-files and never writes into them. The process that writes a journal keeps its file locked, and the system releases the
-lock however that process ends. So a journal without a lock and without an end belongs to a killed process.
+Artifacts are hard links because a queued experiment runs in a folder that DVC deletes. A link is safe because bukva
+replaces files and never modifies them. The process that writes a journal holds a lock on its file, and the operating
+system releases the lock when the process ends, even if it is killed. So a journal that has neither a lock nor an end
+event belongs to a killed process.
 """
 
 import contextlib
@@ -47,16 +48,16 @@ from bukva.tracking.experiment import datasets, this_experiment
 Event = dict[str, Any]
 
 FILE, ARTIFACTS, TAGS, CODE = "journal.jsonl", "artifacts", "tags.json", "code.zip"
-NOTE_CHARS = 1000  # of an end event
-PACKAGE = Path(__file__).parents[1]  # bukva as it runs, also in the snapshot of an experiment
-# The packages that serving/pyfunc.py imports. MLflow adds its own requirements.
+NOTE_CHARS = 1000  # maximum length of the note in an end event
+PACKAGE = Path(__file__).parents[1]  # the code that is running, also in the snapshot of an experiment
+# Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
 DISTRIBUTIONS = (
     "jinja2", "mlflow", "numba", "numpy", "pandas", "pydantic", "pyyaml", "ruamel.yaml", "safetensors", "tokenizers",
     "torch",
 )  # fmt: skip
 LOCK_SECONDS = 10
-WAIT_SECONDS = 10  # for the last events to reach MLflow, before a stage ends and leaves the sender running
-REMEDY = f"Run `bukva sync`: it sends them or says why it cannot (log: {LOG})."
+WAIT_SECONDS = 10  # time for the last events to reach MLflow; then the stage ends and leaves the sender running
+REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 
 # ---- reading
@@ -64,36 +65,39 @@ REMEDY = f"Run `bukva sync`: it sends them or says why it cannot (log: {LOG})."
 
 @dataclass(frozen=True)
 class Journal:
-    """One journal: its folder and its start event."""
+    """A journal in a folder, with its start event."""
 
     folder: Path
     start: Event
 
     @property
     def id(self) -> str:
-        """Unique among all journals of all machines."""
+        """Identifier that is unique among the journals of all machines."""
         return str(self.start["id"])
 
     @property
     def key(self) -> str:
-        """The key of its experiment."""
+        """Key of the experiment (see `Experiment.key`)."""
         return str(self.start["key"])
 
     @property
     def notes(self) -> Path:
-        """The folder of the notes on its experiment; it may not exist."""
+        """Folder of the notes on the experiment; it may not exist."""
         return self.folder.parent / f"notes-{self.key}"
 
     def read(self, offset: int = 0) -> tuple[list[Event], int]:
-        """Return the complete events from byte `offset` on, and the offset after the last of them."""
+        """Return the complete events from byte `offset` on, and the offset at which the next event starts."""
         new = (self.folder / FILE).read_bytes()[offset:]
-        complete = new[: new.rfind(b"\n") + 1]  # a line without an end is still being written
+        complete = new[: new.rfind(b"\n") + 1]  # a line without a newline is still being written
         return list(filter(None, map(_parse, complete.splitlines()))), offset + len(complete)
 
     def status(self) -> tuple[str, int | None]:
-        """Return RUNNING and None, or how the execution ended and when, in milliseconds since 1970."""
+        """Return the status of the execution, and when it ended in milliseconds since 1970.
+
+        The status is RUNNING, FINISHED, FAILED or KILLED. A running execution has None as its end.
+        """
         with (self.folder / FILE).open("rb") as file:
-            try:  # before looking for the end: an unlocked file does not grow
+            try:  # before reading the last event, because an unlocked file no longer grows
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 is_abandoned = True
             except OSError:
@@ -104,35 +108,35 @@ class Journal:
             return ("KILLED", os.fstat(file.fileno()).st_mtime_ns // 1_000_000) if is_abandoned else ("RUNNING", None)
 
     def is_running(self) -> bool:
-        """Whether the stage is being executed."""
+        """Return whether the stage is being executed."""
         return self.status()[0] == "RUNNING"
 
     def remove_unfinished(self) -> None:
-        """Remove the files that a killed process has not finished. They have no event, so nothing else reads them."""
+        """Remove the files that a killed process left unfinished. No event refers to them."""
         unfinished = [*(self.folder / ARTIFACTS).glob(".*.part"), *self.folder.glob(".*.part")]
         if unfinished and not self.is_running():
             for file in unfinished:
                 file.unlink(missing_ok=True)
 
     def size(self) -> int:
-        """Return the size of the file in bytes."""
+        """Return the size of journal.jsonl in bytes."""
         return (self.folder / FILE).stat().st_size
 
 
 def journals_root() -> Path:
-    """The folder of all journals: in the original repository, also when a stage runs in a snapshot."""
+    """Return the folder of all journals. A stage that runs in a snapshot uses the folder of the original repository."""
     return project_root() / ".bukva" / "journal"
 
 
 def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
-    """Return the journals of all experiments, or of those with this name or key, in the order of their starts."""
+    """Return all journals, oldest first, optionally only those of one experiment name or key."""
     opened = [open_journal(file.parent) for file in journals_root().glob(f"{experiment}/*/{FILE}")]
     matching = [journal for journal in opened if journal and key in ("", journal.key)]
     return sorted(matching, key=lambda journal: (journal.start["at"], journal.id))
 
 
 def open_journal(folder: Path) -> Journal | None:
-    """Return the journal in a folder; None if its first line is incomplete because its process was killed at once."""
+    """Return the journal in a folder, or None if the process was killed before it completed the first line."""
     try:
         with (folder / FILE).open("rb") as file:
             start = _parse(file.readline())
@@ -142,7 +146,7 @@ def open_journal(folder: Path) -> Journal | None:
 
 
 def _parse(line: bytes) -> Any:
-    """Return the event of a line; None for a line that a full disk or a power cut left incomplete."""
+    """Return the event of a line, or None if a full disk or a power cut left the line incomplete."""
     try:
         return json.loads(line)
     except ValueError:
@@ -153,9 +157,11 @@ def _parse(line: bytes) -> Any:
 
 
 class JournalWriter:
-    """Writes the journal of one execution. A full or read-only disk loses events for MLflow, but never stops a stage.
+    """Writer for the journal of one stage execution.
 
-    restored: DVC restored the outputs, and no stage ran.
+    A full or read-only disk never stops the stage; MLflow then misses the events that could not be written.
+
+    restored: whether DVC restored the outputs from its cache instead of running the stage.
     silent: write nothing, because another process writes the journal of this stage.
     """
 
@@ -173,47 +179,47 @@ class JournalWriter:
             folder = journals_root() / start["id"]
             folder.mkdir(parents=True)
             self.folder, self._file = folder, (folder / FILE).open("ab", buffering=0)
-            with contextlib.suppress(OSError):  # a file system without locks: it always looks like RUNNING to readers
+            with contextlib.suppress(OSError):  # on a file system without locks, readers always see RUNNING
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._write(**start)
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Log numbers at a step."""
+        """Log the values of metrics at a step."""
         self._write("metrics", step=step, values={name: float(value) for name, value in values.items()})
 
     def artifact(self, path: Path) -> None:
-        """Log a file, or a folder with all its content; a later one of the same name replaces it."""
-        self._keep("artifact", path)
+        """Log a file, or a folder with all its content. A later artifact with the same name replaces it."""
+        self._link_and_log("artifact", path)
 
     def text(self, name: str, content: str) -> None:
-        """Log a text file that no stage writes elsewhere; a later one of the same name replaces it."""
+        """Log a text as a file that exists only in the journal. A later artifact with the same name replaces it."""
         with self._errors_reported():
             if self.folder:
                 write_text(self.folder / ARTIFACTS / name, content)
                 self._write("artifact", path=name, source="")
 
     def model(self, name: str, folder: Path) -> None:
-        """Log the folder of a trained model, with the code and the list of packages that run it elsewhere."""
+        """Log the folder of a trained model, with the code and the packages that are needed to run it elsewhere."""
         with self._errors_reported():
             if self.folder:
                 _pack_code(self.folder / CODE)
-                self._keep("model", folder, name=name, requirements=requirements())
+                self._link_and_log("model", folder, name=name, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
-        """Write the last event: FINISHED, FAILED or KILLED, and why."""
+        """Write the end event with the status FINISHED, FAILED or KILLED and the reason, and close the file."""
         self._write("end", status=status, note=note[:NOTE_CHARS])
         if self._file:
             self._file.close()
 
-    def _keep(self, record: str, path: Path, **content: Any) -> None:
+    def _link_and_log(self, record: str, path: Path, **content: Any) -> None:
         with self._errors_reported():
             if self.folder:
-                kept = self.folder / ARTIFACTS / path.name
-                kept.parent.mkdir(parents=True, exist_ok=True)
+                link = self.folder / ARTIFACTS / path.name
+                link.parent.mkdir(parents=True, exist_ok=True)
                 if path.is_dir():
-                    shutil.copytree(path, kept, copy_function=_link, dirs_exist_ok=True)
+                    shutil.copytree(path, link, copy_function=_link, dirs_exist_ok=True)
                 else:
-                    _link(path, kept)
+                    _link(path, link)
                 self._write(record, path=path.name, source=path.as_posix(), **content)
 
     def _write(self, record: str, **content: Any) -> None:
@@ -224,20 +230,25 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
-        """Print the first error of the disk and ignore the others."""
+        """Print the first disk error and ignore later ones."""
         try:
             yield
         except OSError as error:
             if not self._has_failed:
-                print(f"MLflow will miss results of {self.stage}. Its journal failed: {error}.", file=sys.stderr)
+                print(
+                    f"MLflow will miss results of {self.stage}: its journal cannot be written ({error}).",
+                    file=sys.stderr,
+                )
             self._has_failed = True
 
 
 def note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
-    """Keep tags and artifacts, by name, for MLflow's run of a whole experiment; start_sync sends them.
+    """Save tags and files, by name, for the MLflow run of an experiment. `start_sync` sends them.
 
-    Without the key, they are for the newest experiment of this name. Returns whether they are kept: False if no stage
-    of the experiment has a journal here. An error of the disk is printed and not raised.
+    Without a key, the note belongs to the newest experiment of this name. A disk error is printed and not raised.
+
+    Returns:
+        Whether the note was saved. It is not saved if no stage of the experiment has a journal on this machine.
     """
     try:
         journals = read_journals(experiment, key)
@@ -245,14 +256,14 @@ def note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], k
             folder = journals[-1].notes
             (folder / ARTIFACTS).mkdir(parents=True, exist_ok=True)
             with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
-                former = read_json(folder / TAGS) if (folder / TAGS).exists() else {}
-                write_json(folder / TAGS, {**former, **tags})
+                existing = read_json(folder / TAGS) if (folder / TAGS).exists() else {}
+                write_json(folder / TAGS, {**existing, **tags})
                 for name, content in files.items():
                     with atomic_file(folder / ARTIFACTS / name) as unfinished:
                         unfinished.write_bytes(content)
         return bool(journals)
     except (OSError, KeyError, ValueError) as error:
-        print(f"MLflow will miss a note on {experiment}. It cannot be kept: {error}.", file=sys.stderr)
+        print(f"MLflow will miss a note on {experiment}, because it cannot be saved ({error}).", file=sys.stderr)
         return False
 
 
@@ -260,7 +271,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
     experiment, spec = this_experiment(params), stages()[stage]
     return {
         "record": "start",
-        "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",  # unique among all journals of all machines
+        "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",
         "experiment": experiment.name,
         "label": experiment.label,
         "changed": experiment.changed,
@@ -278,7 +289,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
 
 
 def requirements() -> list[str]:
-    """Return the packages at their versions here, without suffixes that only this machine can install (2.13.0+cpu)."""
+    """Return the packages with their installed versions, without local suffixes (`+cpu` in 2.13.0+cpu)."""
     return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
@@ -289,13 +300,13 @@ def _pack_code(archive: Path) -> None:
                 packed.write(file, file.relative_to(PACKAGE.parent))
 
 
-def _link(path: str | Path, kept: str | Path) -> None:
-    """Make a hard link at `kept` to a file, or a copy where links are impossible."""
-    Path(kept).unlink(missing_ok=True)
+def _link(path: str | Path, link: str | Path) -> None:
+    """Create a hard link to a file, or a copy where hard links are impossible."""
+    Path(link).unlink(missing_ok=True)
     try:
-        os.link(os.path.realpath(path), kept)  # DVC can be configured to put symbolic links in the workspace
+        os.link(os.path.realpath(path), link)  # DVC can be configured to put symbolic links in the workspace
     except OSError:  # another file system, or one without links
-        shutil.copyfile(path, kept)
+        shutil.copyfile(path, link)
 
 
 # ---- the journal of a stage, and the process that sends it
@@ -303,13 +314,16 @@ def _link(path: str | Path, kept: str | Path) -> None:
 
 @contextlib.contextmanager
 def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[JournalWriter]:
-    """Write the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
+    """Write the journal of the stage that runs in the block.
 
-    SIGTERM raises SystemExit in the block, so that it can save its state. A second process sends the journal of a
-    training to MLflow while it runs. For other stages it starts only if they fail: importing mlflow takes longer than
-    they do, and stage publish sends their journals.
+    The end event has the status FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the
+    block, so that the stage can save its state.
 
-    silent: as for JournalWriter.
+    A second process, the sender, sends the journal of a training to MLflow while the training runs. For other stages
+    it starts only after a failure: importing mlflow takes longer than these stages, and stage publish sends their
+    journals anyway.
+
+    silent: see JournalWriter.
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
     sender = _start_sender(log) if stages()[stage].kind == "training" else None
@@ -330,7 +344,10 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
 
 
 def start_sync() -> None:
-    """Start to send all journals to MLflow, and do not wait. Never raises: `bukva sync` sends what is missing."""
+    """Start a process that sends all journals to MLflow, without waiting for it.
+
+    Nothing is raised if the process cannot start, because `bukva sync` sends missing journals later.
+    """
     with contextlib.suppress(OSError):
         leave_running(start_detached("bukva.tracking.sync"))
 
@@ -341,13 +358,16 @@ def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
     try:
         return start_detached("bukva.tracking.sync", "live", str(log.folder))
     except OSError as error:
-        print(f"MLflow does not show {log.stage} ({error}). {REMEDY}", file=sys.stderr)
+        print(
+            f"MLflow is missing results of {log.stage}: the process that sends them did not start ({error}). {REMEDY}",
+            file=sys.stderr,
+        )
         return None
 
 
 def _status_after(error: BaseException) -> tuple[str, str]:
     match error:
-        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # the codes of shells for Ctrl-C and SIGTERM
+        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # a shell's exit statuses for Ctrl-C and SIGTERM
             return "KILLED", "Interrupted."
         case SystemExit(code=None | 0):
             return "FINISHED", ""

@@ -1,7 +1,8 @@
-"""Trained models in MLflow: logged with the run of their training, scored, registered, and fetched to be used.
+"""Trained models in MLflow: log them with their training run, score and register them, and download them.
 
-A model has code, weights, requirements, a signature and an example, and no pickle. Each step first looks up what the
-store has. So the next process completes the work of one that was stopped, and nothing is stored twice.
+A logged model consists of code, weights, requirements, a signature and an input example; it contains no pickle. Each
+step first looks up which parts are already in the store. So a later process completes an interrupted upload, and
+nothing is stored twice.
 """
 
 import json
@@ -26,42 +27,45 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-LEFT_OUT = "initial.safetensors"  # the untrained weights, which no user of a model needs
+LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
-SCORED_ON = "val"  # what `best` means
+SCORED_ON = "val"  # split that decides which version is `best`
 DESCRIPTION = (
-    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val, among "
-    "versions of the newest text on which every model was scored, so that all models have learned the same text. "
-    "best-CORPUS: the same among the texts of one corpus. To use a version: docs/sharing.md."
+    "Each version is the model of one scored experiment of bukva. The alias `best` points to the version with the "
+    "fewest bits per character on val. It compares only scores on one text: the newest text on which every model was "
+    "scored. `best-CORPUS` is the best version for one corpus. See docs/sharing.md for how to use a version."
 )
-VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
+VERSIONS = "mlflow.modelVersions"  # tag from which MLflow's page of a model reads its registered versions
 SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"  # tags of a version
 SCHEME = "models:"
-NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
+NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or models:/NAME/VERSION
 
 
-# ---- into the store
+# ---- log, score and register
 
 
 def log_model(
     client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
 ) -> None:
-    """Log the model of an event (journal.py), if the store does not have it.
+    """Log the model of a journal event, unless the store already has it.
 
-    runs: the training, then other runs that show the model as an output.
+    runs: the training run, then other runs that list the model as an output.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    run_id, place, name = runs[0].info.run_id, runs[0].info.experiment_id, event["name"]
-    kept = journal.folder / ARTIFACTS / event["path"]
+    run_id, experiment_id, name = runs[0].info.run_id, runs[0].info.experiment_id, event["name"]
+    artifact = journal.folder / ARTIFACTS / event["path"]
     tags = {"model": name, "experiment": journal.start["experiment"], "key": journal.key}
-    tags = {f"bukva.{key}": text for key, text in (tags | read_json(kept / "numerics.json")).items()}
-    title = f"{_plain(journal.start['experiment'])}-{name}"
-    found = client.search_logged_models([place], f"source_run_id = '{run_id}'")
-    model = found[0] if found else client.create_logged_model(place, title, run_id, tags, params, model_type=name)
+    tags = {f"bukva.{key}": text for key, text in (tags | read_json(artifact / "numerics.json")).items()}
+    title = f"{_allowed(journal.start['experiment'])}-{name}"
+    logged = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
+    if logged:
+        model = logged[0]
+    else:
+        model = client.create_logged_model(experiment_id, title, run_id, tags, params, model_type=name)
     if model.status != LoggedModelStatus.READY:
         with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-            _save(Path(folder) / "model", kept, journal, event, model)
+            _save(Path(folder) / "model", artifact, journal, event, model)
             client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
         for each in [run.info.run_id for run in runs]:
             outputs = client.get_run(each).outputs
@@ -70,15 +74,18 @@ def log_model(
         client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 
-def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write a model from a journal to a new folder in MLflow's format; its parent gets copies of code and weights."""
+def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
+    """Write a model from a journal to a new folder, in MLflow's format.
+
+    Copies of code and weights are left next to the folder.
+    """
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
 
     code, weights = folder.parent / "code", folder.parent / event["name"]
     shutil.unpack_archive(journal.folder / CODE, code)
-    shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(LEFT_OUT))  # MLflow refuses links
+    shutil.copytree(artifact, weights, ignore=shutil.ignore_patterns(LEFT_OUT))  # MLflow rejects links
     mlflow.pyfunc.save_model(
         folder,
         python_model=str(code / "bukva" / "serving" / "pyfunc.py"),
@@ -92,7 +99,10 @@ def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "Logg
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Return the signature: two columns, of which a row needs one, and the settings of section sample."""
+    """Return the signature of the model.
+
+    A row has a prompt to continue or a text to score. The parameters are the settings of section `sample`.
+    """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
@@ -104,25 +114,28 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 
 
 def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
-    """Give a model (gpt or bigram) what stage evaluate measured, and register it.
+    """Log the scores of stage evaluate for a model, and register the model.
 
+    Nothing is logged if the store has no model of this experiment, because the training belongs to an earlier
+    experiment then.
+
+    name: gpt or bigram.
     scores: bits per character by split, and `accuracy`.
-
-    Does nothing if the store has no model of its experiment: then its training is part of another one.
+    at: time of the scores, in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus, Metric
 
-    found = store.client.search_logged_models(
+    newest = store.client.search_logged_models(
         [store.experiment_id],
         f"tags.`bukva.key` = '{journal.key}' AND tags.`bukva.model` = '{name}'",
         order_by=[{"field_name": "creation_timestamp", "ascending": False}],
         max_results=1,
     )
-    if not found or found[0].status != LoggedModelStatus.READY:
+    if not newest or newest[0].status != LoggedModelStatus.READY:
         return
-    model = found[0]
+    model = newest[0]
     datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
-    metrics = [  # named as in metrics.json: val_bits_per_char is a curve of the training
+    metrics = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
         Metric(f"{name}.{key}", value, at, 0, model.model_id, *datasets.get(key, (None, None)), model.source_run_id)
         for key, value in scores.items()
     ]
@@ -132,25 +145,24 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model, if it is not registered yet."""
+    """Register a scored model unless it is registered already, and update the tags of its version."""
     tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
     tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
-    this = f"name = '{name}'"
-    known = next((each for each in client.search_model_versions(this) if each.source == model.artifact_location), None)
-    if known is None:
-        if not client.search_registered_models(this):
+    source, by_name = model.artifact_location, f"name = '{name}'"
+    version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)
+    if version is None:
+        if not client.search_registered_models(by_name):
             client.create_registered_model(name, description=DESCRIPTION)
-        place, run_id = model.artifact_location, model.source_run_id
-        known = client.create_model_version(name, place, run_id, tags, model_id=model.model_id)
-    for key, value in tags.items() - known.tags.items():  # scored again, by other code
-        client.set_model_version_tag(name, known.version, key, value)
-    if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
-        noted = json.dumps([{"name": name, "version": int(known.version)}])
-        client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
+        version = client.create_model_version(name, source, model.source_run_id, tags, model_id=model.model_id)
+    for key, value in tags.items() - version.tags.items():  # changed if other code scored the model again
+        client.set_model_version_tag(name, version.version, key, value)
+    if VERSIONS not in model.tags:  # an MLflow server sets this tag itself; with a database nothing else does
+        registered = json.dumps([{"name": name, "version": int(version.version)}])
+        client.set_logged_model_tags(model.model_id, {VERSIONS: registered})
 
 
 def _text(start: Event) -> str:
-    """Identify the text of the scores, by the cleaned text and its split. Scores on other texts are not comparable."""
+    """Return a digest of the cleaned text and its split parameters. Only scores on the same text are comparable."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
@@ -158,14 +170,15 @@ def _text(start: Event) -> str:
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
-    """Point `best` and best-CORPUS of every registered model to its best version on one text.
+    """Point the aliases `best` and `best-CORPUS` of each registered model to its best version.
 
-    That is the newest text on which every model was scored. If there is none, the aliases stay where they are.
+    Only versions that were scored on one text are compared: the newest text on which every registered model was
+    scored. If no such text exists, the aliases are not moved.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]
     of_corpus = [each for each in scored if each.tags.get(CORPUS) == corpus]
-    for alias, versions in (("best", scored), (f"best-{_plain(corpus)}", of_corpus)):
+    for alias, versions in (("best", scored), (f"best-{_allowed(corpus)}", of_corpus)):
         names = {each.name for each in versions}
         by_text: dict[str, list[ModelVersion]] = {}
         for version in sorted(versions, key=lambda each: each.creation_timestamp, reverse=True):
@@ -177,26 +190,34 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
             client.set_registered_model_alias(name, alias, best.version)
 
 
-def _plain(name: str) -> str:
+def _allowed(name: str) -> str:
     """Replace the characters that MLflow does not allow in a name."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
-# ---- out of the store
+# ---- download
 
 
 def fetch(uri: str, into: Path) -> Path:
-    """Copy the weights of a registered model (models:/NAME@ALIAS or models:/NAME/VERSION); return their folder.
+    """Download a registered model.
+
+    uri: models:/NAME@ALIAS or models:/NAME/VERSION.
+    into: folder that receives the files.
+
+    Returns:
+        The folder of the weights, inside `into`.
 
     Raises:
-        BukvaError: it is not registered, or MLflow cannot be reached.
+        BukvaError: the name is invalid or not registered, or MLflow cannot be reached.
     """
     if not NAME.fullmatch(uri):
-        raise BukvaError(f"{uri}: not the name of a registered model; use models:/NAME@ALIAS or models:/NAME/VERSION.")
-    if (path := database_path()) and not path.exists():  # rather than create one
-        raise BukvaError(f"{path}: no MLflow is here; go to the folder of the project, or set MLFLOW_TRACKING_URI.")
+        raise BukvaError(f"{uri} does not name a registered model. Use models:/NAME@ALIAS or models:/NAME/VERSION.")
+    if (path := database_path()) and not path.exists():  # connect would create an empty database
+        raise BukvaError(
+            f"The MLflow database {path} does not exist. Go to the folder of the project, or set MLFLOW_TRACKING_URI."
+        )
     with errors_in_one_line():
-        connect()  # which also sets what MLflow prints
+        connect()  # also limits what MLflow prints
         from mlflow.artifacts import download_artifacts
 
         files = download_artifacts(f"{uri}/artifacts", None, None, str(into), tracking_uri(), tracking_uri())

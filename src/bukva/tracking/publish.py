@@ -1,7 +1,7 @@
-"""The work of stage publish: send an experiment to MLflow, also stages that DVC restored instead of running.
+"""Stage publish: send an experiment to MLflow, including the stages that DVC restored instead of running.
 
-DVC does not execute a stage that it takes from its run cache. Such a stage writes no journal, so its journal is written
-here from its outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outputs.
+DVC does not execute a stage whose outputs are in its run cache. Such a stage writes no journal, so this module writes
+the journal from the outputs. MLflow also receives dvc.lock, which contains the digests of all inputs and outputs.
 """
 
 import csv
@@ -19,14 +19,14 @@ from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, no
 from bukva.tracking.store import explain
 from bukva.tracking.sync import SCORES
 
-SHOWN = ("reports/", "data/models/")  # outputs that are useful in MLflow; texts and ids are only in DVC
+SHOWN = ("reports/", "data/models/")  # outputs that are useful in MLflow; texts and ids stay in DVC
 SYNC_SECONDS = 60
 
 
 def publish(params: Params) -> None:
-    """Write the missing journals of this experiment, send all to MLflow, and print the result in one sentence.
+    """Write the missing journals of this experiment, send all journals to MLflow, and print the result.
 
-    Never raises: an error of the tracker must not fail an experiment whose results are complete.
+    Nothing is raised, because a tracking error must not fail an experiment whose results are complete.
     """
     try:
         experiment, lock = this_experiment(params), read_lock()
@@ -40,15 +40,16 @@ def publish(params: Params) -> None:
         else:
             print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
     except Exception as error:  # dvc.lock and journals may contain anything
-        print(f"MLflow is missing results of this experiment: {explain(error)}")
+        print(f"MLflow is missing results of this experiment ({explain(error)}).")
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Whether no journal of this experiment describes the outputs of a stage.
+    """Return whether this experiment needs a journal for the current outputs of a stage.
 
-    A stage that is unchanged since the baseline needs none, because it is not part of this experiment. A journal counts
-    only if its files are those in the checkout: after an edit is undone, DVC restores the former ones. The scores are
-    also needed if the training has made the same model again, because MLflow registers only models with a score.
+    A finished journal counts only if its files equal the files in the checkout: after an edit is undone, DVC restores
+    earlier outputs. Without a finished journal, a stage needs one if its outputs changed since the baseline; otherwise
+    the stage is not part of this experiment. Stage evaluate also needs a journal if the experiment trained a model and
+    got the same outputs again, because MLflow registers only models that have a score.
     """
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
@@ -60,7 +61,7 @@ def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bo
 
 
 def _has_present_files(journal: Journal) -> bool:
-    """Whether the artifacts of a journal are the files that are in the checkout now."""
+    """Return whether the artifacts of a journal equal the files in the checkout. Missing files are skipped."""
     return all(
         _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
@@ -69,7 +70,7 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Return the digests of a file, or of all files of a folder."""
+    """Return the digest of a file, or the digests of all files in a folder, by relative path."""
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 
@@ -84,7 +85,7 @@ def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
             log.artifact(path)
         if path in curves:
             _log_curve(log, path)
-    log.end("FINISHED", "Restored by DVC from its run cache. Its times are the times of the restore.")
+    log.end("FINISHED", "Restored by DVC from its run cache. All times are the times of the restore.")
 
 
 def _log_curve(log: JournalWriter, curve: Path) -> None:

@@ -1,7 +1,7 @@
-"""The MLflow store: its address, its errors without passwords, and the runs of bukva.
+"""The MLflow store: its address, its error messages without passwords, and the runs of bukva.
 
-mlflow is imported inside functions, because importing it takes a second or more, and because it reads environment
-variables that have to be set first.
+mlflow is imported inside functions for two reasons: the import takes a second or more, and it reads environment
+variables that must be set first.
 """
 
 import contextlib
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
     from sqlalchemy.engine import URL
 
-EXPERIMENT, EXPERIMENT_NAME = "bukva", "MLFLOW_EXPERIMENT_NAME"  # the default, and MLflow's variable for another one
-KEPT_IN = "mlruns"  # the folder of artifacts
+EXPERIMENT = "bukva"  # default name of the MLflow experiment
+EXPERIMENT_NAME = "MLFLOW_EXPERIMENT_NAME"  # MLflow's environment variable for another name
+ARTIFACTS_FOLDER = "mlruns"
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
-MOST_RUNS = 50_000  # of one answer of MLflow
-LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
-# Set unless the user has set them. MLflow's own limit for a dead server is four minutes a call.
+MAX_RUNS = 50_000  # the most runs that MLflow returns in one response
+MAX_MESSAGE_CHARS = 300  # a proxy may send a whole page in one line
+# Defaults for variables that the user has not set.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # repeating a creation whose answer was lost creates a second one
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs a traceback of each error; bukva reports it in one line
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # it prints the server's address with its password
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # if only the response was lost, a retry would create a second object
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # by default MLflow waits four minutes per call for a dead server
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # MLflow would log a traceback; bukva reports each error in one line
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow would print the server's address with its password
 }
-JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: the id of a stage's journal, and the key of its experiment
+JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: id of the stage's journal, key of its experiment
 
 
 # ---- the address, and errors without passwords
@@ -48,48 +49,50 @@ JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: the id of a stage's journal
 def tracking_uri() -> str:
     """Return the address of the store: MLFLOW_TRACKING_URI, or the project's own database.
 
-    The path of a database is made absolute, because a relative one would mean another database in each folder.
+    The path of a database is absolute, because a relative path would name a different database in each folder.
     """
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
 
 
 def check_address() -> None:
-    """Check that MLFLOW_TRACKING_URI may name a store, because MLflow's own error for `localhost:5000` is a KeyError.
+    """Check that MLFLOW_TRACKING_URI can name a store.
+
+    MLflow's own error is hard to understand: `localhost:5000` raises a KeyError.
 
     Raises:
-        BukvaError: it names a folder, or has no scheme.
+        BukvaError: the address names a folder, or has no scheme.
     """
     uri = tracking_uri()
     is_folder = uri.startswith("file:") or "://" not in uri
     if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
         raise BukvaError(
-            f"MLFLOW_TRACKING_URI: {redact_url(uri)!r} is neither a server nor a database, and MLflow no longer writes "
-            "into folders; use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            f"MLFLOW_TRACKING_URI: {redact_url(uri)!r} is neither a server nor a database, and MLflow no longer "
+            "supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
         )
 
 
 def database_path() -> Path | None:
-    """Return the file of the store; None for a store that is no database of SQLite."""
+    """Return the file of the store, or None if the store is not an SQLite database."""
     address = _database()
     return Path(address.database) if address is not None else None
 
 
 def store_name() -> str:
-    """Name the store in a message: the path of its database, or its address without secrets."""
+    """Return the name of the store for messages: the path of the database, or the address without secrets."""
     return str(database_path() or redact_url(tracking_uri()))
 
 
 def experiment_name() -> str:
-    """Return the name of the experiment of MLflow: MLFLOW_EXPERIMENT_NAME, or bukva."""
+    """Return the name of the MLflow experiment: MLFLOW_EXPERIMENT_NAME, or `bukva` by default."""
     return os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
 
 
 def _database() -> "URL | None":
-    """Return the address of a database of SQLite with an absolute path; None for another store.
+    """Return the address of the SQLite database with an absolute path, or None for another kind of store.
 
-    It names the driver, because MLflow creates the folder of what follows sqlite:/// without decoding it: for a?b it
-    would create a%3Fb.
+    The address names the driver, because for plain `sqlite:///` MLflow creates the parent folder without decoding
+    the path: a folder a?b would become a%3Fb.
     """
     from sqlalchemy.engine import make_url
 
@@ -101,7 +104,7 @@ def _database() -> "URL | None":
 
 
 def explain(error: BaseException) -> str:
-    """Return one line about the innermost cause of an error, because each part of MLflow wraps the error of another.
+    """Describe the innermost cause of an error in one line, because MLflow wraps errors several times.
 
     Users, passwords and tokens are hidden.
     """
@@ -114,12 +117,12 @@ def explain(error: BaseException) -> str:
     for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"):
         if secret := os.environ.get(name):
             text = text.replace(secret, HIDDEN).replace(quote(secret), HIDDEN)
-    return text[:LONGEST_MESSAGE]
+    return text[:MAX_MESSAGE_CHARS]
 
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Raise any error as a BukvaError of one line, because a traceback shows addresses with their passwords."""
+    """Raise any error as a BukvaError of one line, because a traceback would show addresses with passwords."""
     try:
         yield
     except BukvaError:
@@ -133,20 +136,20 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """The experiment of MLflow, usually `bukva`, in which all results are."""
+    """The MLflow experiment, usually `bukva`, that holds all results."""
 
     client: "MlflowClient"
     experiment_id: str
 
     def runs(self, key: str = "") -> list["Run"]:
-        """Return all runs that bukva created, or the runs of one experiment, including deleted ones."""
+        """Return the runs that bukva created, including deleted ones; optionally only the runs with one key."""
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
-        return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MOST_RUNS))
+        return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS))
 
-    def create(self, start: Event, whole: "Run | None" = None) -> "Run":
-        """Create the run of a whole experiment, or the run of one stage execution, which MLflow shows below it."""
+    def create(self, start: Event, parent: "Run | None" = None) -> "Run":
+        """Create a run: without `parent` the run of an experiment, else the run of a stage execution below `parent`."""
         tags = {
             "bukva.experiment": start["experiment"],
             KEY: start["key"],
@@ -155,50 +158,51 @@ class Store:
             "mlflow.source.type": "LOCAL",
             "mlflow.source.name": "dvc.yaml",
             "mlflow.user": start["user"],
-            "bukva.processor": start.get("processor", ""),  # journals of older versions have none
+            "bukva.processor": start.get("processor", ""),  # missing in journals of older versions
         }
         name = start["label"]
-        if whole:
+        if parent:
             siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
-            number = f" {len(siblings) + 1}" if siblings else ""  # it was executed again, or on another machine
+            number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
             name = f"{start['experiment']}/{start['stage']}{number}"
             tags |= {
                 "bukva.stage": start["stage"],
                 "bukva.kind": start["kind"],
                 "bukva.restored": str(start["restored"]).lower(),
                 JOURNAL: start["id"],
-                "mlflow.parentRunId": whole.info.run_id,
+                "mlflow.parentRunId": parent.info.run_id,
             }
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
 
     def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
-        """Set RUNNING, or how and when a run ended."""
+        """Set the status of a run, and when it ended in milliseconds since 1970."""
         if status == "RUNNING":
             self.client.update_run(run.info.run_id, status)
         else:
             self.client.set_terminated(run.info.run_id, status, ended_at)
 
     def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
-        """Give a run points of metrics, if there are any."""
+        """Log points of metrics for a run; do nothing without points."""
         if points:
             self.client.log_batch(run.info.run_id, points)
 
     def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
-        """Give a run tags, all in one call."""
+        """Set tags of a run in one request."""
         from mlflow.entities import RunTag
 
         self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
 
 def connect() -> Store:
-    """Open the store that MLFLOW_TRACKING_URI names, or the project's own database; create what is missing.
+    """Open the store that MLFLOW_TRACKING_URI names, or the project's own database.
 
-    A database is opened under the lock, because processes that create its tables at the same time disturb each other.
+    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if they create
+    the tables of a database at the same time.
 
     Raises:
-        BukvaError: the address names no store, the database writes artifacts into another project, or a user has
-            deleted the experiment.
-        Exception: an error of MLflow, or of a database that is locked or broken.
+        BukvaError: the address names no store, the database stores artifacts in another project, or a user has deleted
+            the MLflow experiment.
+        Exception: MLflow raises an error, or the database is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -206,29 +210,29 @@ def connect() -> Store:
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    artifacts = (project_root() / KEPT_IN).as_uri()  # absolute, else MLflow takes the folder of the current process
+    artifacts = (project_root() / ARTIFACTS_FOLDER).as_uri()  # absolute, else MLflow uses the current folder
     with lock():
         if path := database_path():
             _prepare_database(path, artifacts)
         client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
         if client.get_experiment_by_name(name) is None:
-            with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
+            with contextlib.suppress(MlflowException):  # another machine, which has a separate lock, may be faster
                 client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
-        found = client.get_experiment_by_name(name)
-        if found.lifecycle_stage == "deleted":
+        experiment = client.get_experiment_by_name(name)
+        if experiment.lifecycle_stage == "deleted":
             raise BukvaError(
-                f"{store_name()}: experiment {name} was deleted there, so it takes no results. To restore it: "
-                f"mlflow experiments restore --experiment-id {found.experiment_id}. To use another one from now on: "
+                f"{store_name()}: experiment {name} was deleted there and cannot receive results. To restore it: "
+                f"mlflow experiments restore --experiment-id {experiment.experiment_id}. To use another experiment: "
                 f"export {EXPERIMENT_NAME}=NAME"
             )
-        return Store(client, found.experiment_id)
+        return Store(client, experiment.experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
-    """Create the tables of a missing database, and check that it can be used.
+    """Create the database if it is missing, and check that it can be used.
 
-    MLflow itself cannot open a file in which creating the tables was interrupted, and tries a locked or broken database
-    for 100 s and more.
+    MLflow cannot open a database if creating its tables was interrupted, so the tables are created in a temporary
+    file. The check fails fast, whereas MLflow retries a locked or broken database for 100 s or more.
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
@@ -236,29 +240,29 @@ def _prepare_database(path: Path, artifacts: str) -> None:
     if not (path.exists() and path.stat().st_size):
         unfinished = path.with_name(f"{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
-        # not by MlflowClient, which writes the path of the current folder into SQL, where a quote ends it
+        # MlflowClient would write the path of the current folder into SQL unescaped, and a quote would break it
         SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM experiments WHERE name = ?"
-        [place] = database.execute(query, [experiment_name()]).fetchone() or [artifacts]
-    if path.is_relative_to(project_root()) and place != artifacts and place.endswith(f"/{KEPT_IN}"):
+        [location] = database.execute(query, [experiment_name()]).fetchone() or [artifacts]
+    if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
         raise BukvaError(
-            f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "
-            "a new one: bukva sync"
+            f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
+            "database, then create a new one: bukva sync"
         )
 
 
 def lost_models() -> int:
-    """Return the number of models whose files were removed from this machine; 0 where the store is no SQLite file."""
+    """Return the number of models whose files were deleted from this machine, or 0 if the store is not SQLite."""
     if not (path := database_path()):
         return 0
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM logged_models WHERE lifecycle_stage = 'active' AND status = 2"  # READY
-        places = [urlsplit(place) for (place,) in database.execute(query)]
-    return sum(place.scheme == "file" and not Path(unquote(place.path)).exists() for place in places)
+        locations = [urlsplit(location) for (location,) in database.execute(query)]
+    return sum(each.scheme == "file" and not Path(unquote(each.path)).exists() for each in locations)
 
 
 def lock() -> FileLock:
-    """Return the lock under which a run is looked up and then created, so that two processes do not create it twice."""
+    """Return the lock to hold while looking up and creating a run, so that two processes do not create it twice."""
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

@@ -1,4 +1,4 @@
-"""MLflow's server for this machine, and the addresses of its pages."""
+"""An MLflow server on this machine, and the addresses of its pages."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from bukva.tracking.store import check_address, connect, errors_in_one_line, tra
 
 PORT = 5000
 STOP_SECONDS = 10
-EXPERIMENTS = {  # the runs of whole experiments, without those of their stages
+EXPERIMENTS = {  # query that shows the runs of experiments and hides the runs of their stages
     "searchFilter": "tags.`bukva.experiment` != '' AND tags.`bukva.stage` IS NULL",
     "orderByKey": "metrics.`best_val_bits_per_char`",
     "orderByAsc": "true",
@@ -25,34 +25,40 @@ EXPERIMENTS = {  # the runs of whole experiments, without those of their stages
 
 @dataclass(frozen=True)
 class Server:
-    """An MLflow server: its address, and its process if it was started here."""
+    """An MLflow server: its address, and its process if this process started it."""
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Whether it answers. Raises a BukvaError if it has ended."""
+        """Return whether the server answers.
+
+        Raises:
+            BukvaError: the process of the server has ended.
+        """
         if self.process is None:
             return True
         if self.process.poll() is not None:
-            raise BukvaError(f"MLflow has ended by itself; the reason is in {LOG}.")
+            raise BukvaError(f"The MLflow server stopped unexpectedly. See {LOG} for the reason.")
         return answers(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
         """Return the address of the page with the charts of all experiments, or with the runs of one experiment.
 
-        Raises a BukvaError with the reason if MLflow does not answer.
+        Raises:
+            BukvaError: MLflow does not answer.
         """
         runs = {"searchFilter": _runs_of(experiment)} if experiment else EXPERIMENTS
-        query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
+        query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow opens its GenAI page
         with errors_in_one_line():
             return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
 
 
 def _runs_of(experiment: str) -> str:
-    """Return MLflow's filter for the runs of an experiment. It has no escapes: a name may have one kind of quotes only.
+    """Return MLflow's filter for the runs of an experiment.
 
-    Where a name has both kinds, the sign for any character stands for one of them.
+    A filter cannot escape quotes, so the name is put in the kind of quotes that it does not contain. If a name contains
+    both kinds, LIKE with the wildcard `_` matches the double quotes.
     """
     if "'" not in experiment:
         return f"tags.`bukva.experiment` = '{experiment}'"
@@ -62,9 +68,12 @@ def _runs_of(experiment: str) -> str:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """Yield the server that MLFLOW_TRACKING_URI names, or a new one on this or the next free port, ended afterwards."""
+    """Yield the server that MLFLOW_TRACKING_URI names, or start one and stop it after the block.
+
+    port: first port to try for a new server; the next free port is used.
+    """
     check_address()
-    start_sync()  # the last stages before DVC skipped publish, and trainings that were killed
+    start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
     parts = urlsplit(tracking_uri())
     if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password
@@ -77,23 +86,23 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
         yield Server(f"http://{HOST}:{port}", process)
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)  # with the processes that it started
+            os.killpg(process.pid, signal.SIGTERM)  # the server and its child processes
         try:
             process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:  # a request that never ends
+        except subprocess.TimeoutExpired:  # a request may never end
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and environment of module mlflow as a server for this machine.
+    """Return the arguments and environment that run module mlflow as a server for this machine.
 
-    store: the address of its database.
+    store: address of the server's database.
     """
     environment = {
-        # by default MLflow starts some fifteen processes for jobs, which bukva does not have
+        # by default MLflow starts about fifteen processes for jobs, which bukva does not use
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # not as an argument: all users of the machine can read command lines, and it may contain a password
+        # an argument would show a password in the address to all users of this machine
         "MLFLOW_BACKEND_STORE_URI": store,
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
