@@ -223,5 +223,5 @@ def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_for
 def test_an_empty_memory_is_an_error():
     model, x = GPT(CONFIG), windows()
     for use in (lambda: model(x[:, :-1]), lambda: model.examples(x[:, :-1], x[:, 1:])):
-        with pytest.raises(ValueError, match=r"^the memory is empty; count train first$"):
+        with pytest.raises(ValueError, match=r"^The n-gram memory is empty. Call `count` first.$"):
             use()
