@@ -61,7 +61,7 @@ def test_a_torn_folder_is_not_mapped(folder):
 
 
 def test_a_long_text_outside_of_the_project_is_counted_once(folder, counted, monkeypatch):
-    monkeypatch.setattr(stored, "MANY", 100)
+    monkeypatch.setattr(stored, "MIN_CACHED_IDS", 100)
     other = TRAIN[::-1].copy()
     first, second = (counts_of(other, V, K) for _ in range(2))
     assert len(counted) == 1

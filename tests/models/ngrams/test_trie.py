@@ -55,11 +55,11 @@ def test_the_arrays_are_those_of_grams_counted_with_dictionaries(text, dtype):
     assert lists(count_ngrams(np.array(ids, dtype), V, max_length)) == by_dictionaries(ids, max_length)
 
 
-@pytest.mark.parametrize(("V", "dtype", "greatest"), [(256, np.uint8, 10**7), (65_521, np.uint16, trie.GREATEST)])
+@pytest.mark.parametrize(("V", "dtype", "greatest"), [(256, np.uint8, 10**7), (65_521, np.uint16, trie.MAX_CODE)])
 def test_the_greatest_ids_of_a_type_are_counted_as_others_are_by_codes_and_by_their_ranks(
     monkeypatch, V, dtype, greatest
 ):
-    monkeypatch.setattr(trie, "GREATEST", greatest)  # of the codes; above it, ranks take their place
+    monkeypatch.setattr(trie, "MAX_CODE", greatest)  # of the codes; above it, ranks take their place
     ids = (V - 1 - skewed(211, 7)).astype(dtype)
     ids.flags.writeable = False  # as those of a file that is mapped
     assert lists(count_ngrams(ids, V, 8)) == by_dictionaries(ids.tolist(), 8)
