@@ -67,9 +67,12 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
 
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
     monkeypatch.setattr(distributed, "n_cores", lambda: 2)
-    with pytest.raises(BukvaError, match=r"train_gpt.processes: 9 on .* where it may use 2 cores; use 8 or fewer."):
+    words = (
+        r"train_gpt.processes: 9 processes are too many for the 2 usable cores of this machine. Use at most 8 on each "
+    )
+    with pytest.raises(BukvaError, match=words):
         launch(9)
     monkeypatch.setenv("PET_NNODES", "3")
-    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES; use a multiple of 3."
+    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES. Use a multiple of 3."
     with pytest.raises(BukvaError, match=words):
         launch(4)
