@@ -1,4 +1,4 @@
-"""A model folder is complete, and loading one whose files do not fit is an error that names the file."""
+"""Saving and loading models. A folder whose files do not belong together is an error that names the file."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ X = torch.tensor([[0, 1, 4, 2, 0]])
 
 
 def clones(model):
-    """Copies of the weights, as training keeps them."""
+    """Return copies of the weights, as training keeps them."""
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
@@ -40,18 +40,18 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def folder(saved, tmp_path):
-    """A copy that the test may damage."""
+    """Copy of a model's folder that the test may damage."""
     return shutil.copytree(saved, tmp_path / "gpt")
 
 
 def edit(file, **values):
-    """Change keys of a JSON file; None removes one."""
+    """Change keys of a JSON file; a value of None removes the key."""
     changed = json.loads(file.read_text()) | values
     file.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
 
 
 def rejected(folder, words):
-    """Assert that the folder is not loaded, in one sentence with advice."""
+    """Assert that loading the folder raises an error of one line, with the advice to rerun the stage."""
     with pytest.raises(BukvaError, match=rf"^[^\n]*{words}[^\n]*[;.] [Rr]erun [^\n]*\.$"):
         load_model(folder)
 
@@ -114,9 +114,9 @@ EDITED = [
     ({"tie_weights": True}, ANOTHER),
     ({"n_head": 2}, ANOTHER),
 ]
-# what a stranger may write, with digests that fit
+# values that an attacker may write, with correct digests
 STRANGE = [
-    ({"n_embd": 2**18}, "Error.* size mismatch for wte.weight"),  # terabytes, of which none is allocated
+    ({"n_embd": 2**18}, "Error.* size mismatch for wte.weight"),  # terabytes, which are not allocated
     ({"n_layer": 2}, r"Error.* Missing key\(s\)"),
     ({"positions": "rotary"}, r'Error.* Unexpected key\(s\) in state_dict: "wpe.weight"'),
     ({"activation": ["gelu"]}, "unhashable"),
@@ -163,7 +163,7 @@ def test_a_damaged_file_is_an_error_that_names_it_and_the_other_weights_still_lo
     load_model(folder, "initial")
 
 
-# ---- a model that counts
+# ---- a model with n-grams
 
 COUNTING = dataclasses.replace(GPT_SHAPE, ngrams="input", ngram_orders=(3, 2))
 UNCOUNTED = r"train.npy: cannot load the text to count \("
@@ -172,7 +172,7 @@ TRAIN = np.array([0, 1, 2, 3, 4, 0, 1, 3, 2, 0, 1], np.uint8)
 
 @pytest.fixture
 def counting(tmp_path):
-    """The folder of a model that counts, and the models that it was made from."""
+    """Folder of a model with n-grams, and the models that were saved in it."""
     models = {"best": build(COUNTING), "initial": build(COUNTING)}
     for model in models.values():
         torch.nn.init.normal_(model.experts.weights.weight)
