@@ -42,7 +42,7 @@ def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
     """Rotate each pair of channels of (..., T, hs) by the angle of its position.
 
-    The score of a rotated query and a rotated key depends on the distance of their positions.
+    After the rotation, the score of a query and a key depends on their positions only through the distance.
     """
     cos, sin = cos_sin.to(x.dtype)  # (T, hs) each
     partner = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
@@ -103,9 +103,9 @@ ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 
 
 class LayerCache:
-    """KV cache of one layer: a new character is computed without the earlier positions.
+    """KV cache of one layer. With the cache, only the new positions of a growing text have to be computed.
 
-    The cache holds at most `size` positions of (B, nh, hs). A full cache cannot drop its oldest position, because a key
+    It holds at most `size` positions of (B, nh, hs). A full cache cannot drop its oldest position, because a key
     depends on its position. bukva.generation.sampling recomputes a full cache from the latest characters.
     """
 
@@ -197,7 +197,7 @@ class Attention(nn.Module):
 
         Args:
             x: (B, T, C), the input of the queries.
-            memory: (B, S, C), the input of keys and values; None uses `x`.
+            memory: (B, S, C), the input of keys and values; `x` if None.
             cos_sin: (2, T, hs) of `rotary_cos_sin`, to rotate queries and keys; None without rotary positions.
             cache: keys and values of the positions before `x`. The keys and values of `x` are appended.
 

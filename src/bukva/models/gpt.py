@@ -89,7 +89,7 @@ class GPTConfig(Config):
 
     @property
     def activations_per_char(self) -> int:
-        """Lower bound of the number of bf16 activations per id, measured. Each expert keeps 2 float32 tensors of V."""
+        """Lower bound of the number of bf16 activations per id, measured. Each expert keeps 2 float32 distributions."""
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return 16 * self.n_layer * self.n_embd + experts
 
@@ -205,7 +205,7 @@ class GPT(LanguageModel):
             nn.init.normal_(self.ngram_embedding.weight, std=0.02)
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return the linear layers of the blocks, one group for each layer of a block."""
+        """Return one group for each linear layer of a block. A group has this layer of all blocks."""
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
     def new_cache(self) -> KVCache:
@@ -294,7 +294,7 @@ class GPT(LanguageModel):
         return Examples(ids, targets, counted, (n * B) / (len(ids) * (B - int(dropped.sum()))))
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the loss of the full model, and the minimized loss. With n-grams it adds the network's own loss."""
+        """Return the loss of the full model, and the minimized loss, which with n-grams adds the network's own loss."""
         if self.ngrams is None:
             return super().losses(examples)
         ids, targets, counted, weight = examples

@@ -37,8 +37,8 @@ class NgramFeatures:
     """N-gram predictions at T positions of B windows, on the device of the ids.
 
     probabilities: (B, T, R, V), probabilities of the next id under each order.
-    features: (B, T, F), for the context of each length: log(1 + n) of its number of occurrences in the training split,
-        and log(1 + n) of the number of different ids that follow it there.
+    features: (B, T, F), log(1 + n) of two counts n for the context of each length: its occurrences in the training
+        split, and the different ids that follow it there.
     longest: (B, T, V), probabilities of the longest order as an input of the network; None if they are not an input.
 
     For n wanted positions, the shapes of the first two are (n, R, V) and (n, F).

@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss, and the number of characters that it is the mean of."""
+    """Mean loss per character, and the number of characters."""
 
     nats_per_char: float
     chars: int
@@ -152,9 +152,7 @@ def nats_of_passages(
 
     for batch, logits in computed(model, work, logits_of):
         followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
-        nats.append(
-            F.cross_entropy(logits, followed, reduction="none")
-        )  # stays on the device: reading would wait for a GPU
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for a GPU
         places.append(batch.places)
         if watch:
             watch(logits, followed)

@@ -26,10 +26,7 @@ class Callback(Protocol):
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Called after every update, and once before the first update, after its scoring.
-
-        The method may set `state.stop_requested`.
-        """
+        """Called after every update, and after the scoring before the first update. May set `state.stop_requested`."""
         return
 
     def on_end(self, state: TrainState) -> None:
@@ -38,13 +35,13 @@ class Callback(Protocol):
 
 
 class StopAfter(Callback):
-    """Stop a training after n_updates. Their learning rates are those of the whole training."""
+    """Stop a training after `n_updates` updates, without changing their learning rates."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Request the stop after n_updates."""
+        """Request the stop after `n_updates` updates."""
         state.stop_requested = progress.step >= self.n_updates
 
 

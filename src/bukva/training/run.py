@@ -1,4 +1,4 @@
-"""The training loop, `run_training`. All models and studies are trained by it.
+"""The training loop, `run_training`, which trains all models of the stages and of the studies.
 
 The loop itself uses no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and
 request a stop.

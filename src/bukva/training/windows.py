@@ -157,7 +157,7 @@ def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArra
 
 
 def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Permute the numbers below rows * columns: return the images of (B,) numbers."""
+    """Permute (B,) numbers below rows * columns by a Feistel network."""
     row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
     for key_of_row, key_of_column in keys:
         row = (row + _hash(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)

@@ -31,7 +31,7 @@ class Witness:
         return (count - discount(count) + freed * shorter) / sum(followers.values())
 
     def counts(self, length, is_longest):
-        """Return the count of each gram, or the number of different ids before it, counting the start of train as one."""
+        """Return the count of each gram, or the number of different ids (or the start of train) before it."""
         counts, before = Counter(), defaultdict(set)
         for i in range(len(self.train) - length + 1):
             gram = self.train[i : i + length]

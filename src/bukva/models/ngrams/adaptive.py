@@ -8,13 +8,14 @@ bukva.models.ngram_memory, where each expert is raised to a power, b + c:
 
 The experts are the n-grams of the training split and of all text read since, the n-grams of the current work alone, and
 the network. The powers b are learned by the GPT, or are a first guess. The corrections c are learned here. Each
-correction is a sum of three numbers. One is selected by the length of the longest context that was counted before and
-by the number of different ids that followed it. The second is selected by the same in the current work, and the third
-by the last id. After each id, a step of Adagrad (Duchi et al. 2011) on its nats updates them.
+correction is a sum of three numbers. The first is selected by the longest context that was counted before: by its
+length, and by the number of different ids that followed it. The second is selected in the same way within the current
+work, and the third by the last id. After each id, a step of Adagrad (Duchi et al. 2011) updates these numbers to lower
+the nats of the id.
 
-Counts are exact: they equal the counts of the training split and of the text read, taken together. The discounts remain
-those of the training split. For a single work they are KenLM's fallback. New n-grams are stored in linked lists next to
-the trie of the training split, and `Reader.forget` removes them.
+Counts are exact: they equal the counts of the training split and of the text read, taken together. The discounts are
+not updated. The n-grams of a single work have the fallback discounts of KenLM. New n-grams are stored in linked lists
+next to the trie of the training split, and `Reader.forget` removes them.
 
 Sources: Cleary & Witten 1984 (PPM counts while it compresses); Mahoney 2005, "Adaptive weighing of context models for
 lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (powers learned online, selected
@@ -53,7 +54,7 @@ class GrowableTrie(NamedTuple):
     """A trie of G nodes (bukva.models.ngrams.trie) that M nodes can be added to, for grams of up to K ids.
 
     firsts, symbols: arrays of the trie.
-    counts, continuations: (G + M,) counts, initially those of the trie.
+    counts, continuations: (G + M,) counts, which begin as copies of the trie's arrays.
     new_firsts: (G + M,) first added child of each node; 0 for none.
     new_symbols: (M,) last id of each added gram.
     siblings: (M,) next added child of the same node; 0 for none.
@@ -154,7 +155,7 @@ class Reader:
         self.forget()
 
     def forget(self) -> None:
-        """Reset the counts to those of the training split, and the corrections to 0."""
+        """Remove all counts of read text, and reset the corrections to 0."""
         self._all.clear(self._trie)
         n_rows = CLASSES * (self._orders[-1] + OWN_ORDERS[-1]) + self.vocab_size
         self._gate = Gate(*np.zeros((2, n_rows, len(self._orders) + len(OWN_ORDERS) + 1)))
@@ -228,7 +229,7 @@ class Reader:
 def _read(
     ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], powers: Floats, nats: Floats
 ) -> None:
-    """Fill the (n,) nats of (n,) ids. `last`, (1,), holds the id before them; the last of them replaces it."""
+    """Fill the (n,) nats of (n,) ids. `last`, (1,), holds the id before them and is set to the last of them."""
     E, V = powers.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
     for i in range(len(ids)):
@@ -306,7 +307,7 @@ def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
 
 @compiled
 def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, context: int) -> int:
-    """Update (V,) probabilities given the next shorter context to probabilities given `context`.
+    """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
 
     Returns the number of different ids that have followed the context.
     """
@@ -341,9 +342,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:
         was_new = False  # whether the gram that is one id longer was counted for the first time
-        for n in range(
-            len(ends) - 1, 0, -1
-        ):  # from the longest: step n + 1 needs the old ends[n], and step n replaces it
+        for n in range(len(ends) - 1, 0, -1):  # from the longest, because step n + 1 needs the old ends[n]
             context, before = ends[n - 1], UNKNOWN if n + 1 == len(ends) else ends[n]
             if context == UNKNOWN:
                 ends[n] = UNKNOWN

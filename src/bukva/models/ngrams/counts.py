@@ -26,7 +26,7 @@ def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
 
 
 def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
-    """Return scorers of the unigram and the bigram, whose counts on the training split are each increased by 1."""
+    """Return a unigram scorer and a bigram scorer, with 1 added to each count of the training split."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles, totals = pairs.sum(0) + 1, pairs.sum(1) + vocab_size  # (V,) each
     return {
@@ -36,7 +36,7 @@ def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
 
 
 def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:
-    """Return the bits per id of several texts under the pair counts of the training split, each increased by 1."""
+    """Return the bits per id of several texts under a bigram, with 1 added to each count of the training split."""
     seen = np.sum([count_pairs(run, vocab_size) for run in runs], axis=0)
     return bits(cross_entropy(seen, count_pairs(train, vocab_size) + 1))
 

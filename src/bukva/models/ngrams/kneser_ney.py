@@ -2,8 +2,8 @@
 
 Chen & Goodman, "An empirical study of smoothing techniques for language modeling" (TR-10-98, 1998), equation 25. A
 discount is subtracted from the count of every n-gram. The probability that this frees in a context is distributed by
-the model of the context that is one character shorter. Below single characters, all V characters are equally likely.
-Each order has three discounts, for counts of 1, 2 and at least 3.
+the model of the context that is one character shorter. Below order 1, all V characters are equally likely. Each order
+has three discounts, for counts of 1, 2 and at least 3.
 
 The longest n-grams use their counts in the training split. Shorter ones use continuation counts: the number of
 different characters before them. As in KenLM, the start of the text counts as a character before the first one.
@@ -12,8 +12,8 @@ Leave-one-out. To learn how reliable the counts are, a model predicts the traini
 answer. With `leave_out`, the id after a position is therefore removed from the counts. The n-grams of every length that
 end with this id lose one occurrence. A shorter n-gram also loses one from its continuation count if no other occurrence
 has the same character before it. A window of the training split needs the K - 2 ids before it, or all from the start of
-the split. Discounts remain those of the whole training split. Source: Ney, Essen & Kneser 1994, "On structuring
-probabilistic dependences in stochastic language modelling" (leaving-one-out).
+the split. The discounts do not change. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in
+stochastic language modelling" (leaving-one-out).
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,8 +69,8 @@ class KneserNey:
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
         """Return the nats of (N,) ids under several orders. One call is faster than one for each order.
 
-        An id with fewer than order - 1 ids before it has the probability that the shorter context passes to a longer
-        one, which comes from continuation counts.
+        An id with fewer than order - 1 ids before it is predicted from these ids with continuation counts, as any
+        context that is shorter than order - 1.
 
         Returns:
             order -> (N,) nats.

@@ -99,7 +99,7 @@ def lookup_into(
 
 @compiled
 def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
-    """Fill the (S, K + 1) grams of each length that end with each of (S,) ids."""
+    """Fill `ends`, (S, K + 1): the node of the gram of each length that ends with each of (S,) ids."""
     for i in range(len(ids)):
         ends[i, 0] = 0
         for n in range(1, ends.shape[1]):
@@ -137,7 +137,7 @@ def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: i
 
 @compiled
 def _refine(p: Floats, trie: Trie, counts: Nodes, by: Smoothed, order: int, context: int, left_out: int) -> None:
-    """Update (V,) probabilities given the next shorter context to probabilities given `context`.
+    """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
 
     The count of the gram `left_out` is reduced by 1.
     """

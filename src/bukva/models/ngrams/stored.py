@@ -22,7 +22,7 @@ from bukva.models.ngrams.trie import Trie
 from bukva.text.ids import Ids
 
 ABOUT = "about.json"
-MIN_CACHED_IDS = 1 << 22  # so many ids take seconds to count; a shorter text is not cached
+MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text is not cached
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
