@@ -1,4 +1,4 @@
-"""Attention against the loops of the lecture notes, torch's own layer and closed forms."""
+"""Attention, compared with the loops of the lecture notes, torch's own layer and closed forms."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def rand(*shape, seed=1):
 
 
 def layer(*, n_embd=C, n_head=nh, causal=True, kernel="fused", dropout=0.0, bias=False):
-    """A layer in float64 whose parameters, biases too, are far enough from 0 that faults show."""
+    """Return a layer in float64. All its parameters and biases are far from 0, so a fault changes the output."""
     attention = Attention(n_embd, n_head, causal=causal, dropout=dropout, bias=bias, kernel=kernel).double().eval()
     for seed, parameter in enumerate(attention.parameters()):
         parameter.data = rand(*parameter.shape, seed=seed) * parameter.shape[-1] ** -0.5
@@ -93,7 +93,7 @@ def test_the_gradients_of_a_kernel_equal_those_of_the_loops(kernel):
 def test_explain_returns_the_average_and_its_weights(causal):
     q, k, v = rand(B, nh, T, hs, seed=1), rand(B, nh, S, hs, seed=2), rand(B, nh, S, hs, seed=3)
     y, weights = explain(q, k, v, causal=causal)
-    close(explain(q, k, v, causal=causal, dropout=0.5)[1], weights)  # those before dropout
+    close(explain(q, k, v, causal=causal, dropout=0.5)[1], weights)  # the weights before dropout
     close(weights, attention_weights(attention_scores(q, k), causal_mask(T, S) if causal else None))
     close(weights @ v, y)
     close(y, attend_by_loop(q, k, v, causal=causal))
@@ -103,7 +103,7 @@ def test_explain_returns_the_average_and_its_weights(causal):
 
 
 def single_heads(attention):
-    """The heads of a layer one by one, each with its rows of the packed weights."""
+    """Return the heads of a layer as separate modules, each with its rows of the packed weights."""
     n_embd, size = attention.proj.in_features, attention.proj.in_features // attention.n_head
 
     def rows_of(number, head):
@@ -123,7 +123,7 @@ def test_the_layer_equals_its_heads_one_by_one(kernel, causal, bias, n_head):
 
 
 def torch_layer(ours, *, bias):
-    """torch's layer with the same weights."""
+    """Return torch's attention layer with the same weights."""
     theirs = nn.MultiheadAttention(C, nh, bias=bias, batch_first=True, dtype=torch.float64).eval()
     weights = {"in_proj_weight": ours.qkv.weight, "out_proj.weight": ours.proj.weight}
     biases = {"in_proj_bias": ours.qkv.bias, "out_proj.bias": ours.proj.bias} if bias else {}
@@ -148,7 +148,7 @@ def test_cross_attention_equals_that_of_torch_with_the_same_weights(kernel, bias
 
 
 def influence(attention):
-    """(T, T), how much the output at t changes with the input at s."""
+    """Return (T, T): how much the output at t changes with the input at s."""
     slopes = torch.autograd.functional.jacobian(
         lambda x: attention(x).sum(-1)[0], rand(1, T, C, seed=9)
     )  # (T, 1, T, C)

@@ -1,4 +1,4 @@
-"""The encoder-decoder reads a whole text and writes another one."""
+"""An encoder-decoder built from bukva.models.attention, which reads a whole text and writes another one."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from encoder_decoder import EncoderDecoder
 from bukva.models.gpt import GPTConfig
 
 V, B, T, S = 12, 2, 5, 7
-START = V - 1  # opens every target, and is not a letter
+START = V - 1  # first id of every target, which is not a letter
 CONFIG = GPTConfig(vocab_size=V, n_layer=1, n_head=2, n_embd=32, block_size=S, dropout=0.0)
 
 one_option = pytest.mark.parametrize(
@@ -21,7 +21,7 @@ one_option = pytest.mark.parametrize(
 
 
 def untrained(**options):
-    """A model in float64 whose weights are far enough from 0 that faults show."""
+    """Return a model in float64 whose weights are far from 0, so a fault changes the output."""
     model = EncoderDecoder(dataclasses.replace(CONFIG, n_layer=2, **options)).double().eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
@@ -34,7 +34,7 @@ def ids(*shape, seed=6):
 
 
 def changes(write, read):
-    """(T, S), whether what is written at t changes with the id at s of what is read."""
+    """Return (T, S): whether the output at t changes with the input id at s."""
     before, columns = write(read), []
     for s in range(read.shape[1]):
         changed = read.clone()
@@ -63,7 +63,7 @@ def test_translating_with_caches_writes_the_likeliest_after_all_that_was_written
 
 @pytest.mark.slow
 def test_it_learns_to_reverse_strings_that_it_was_not_trained_on():
-    """Of 19 million strings of seven letters it has seen 10,000, each with the same backwards."""
+    """The model is trained on 10,000 of the 19 million strings of seven letters, each with its reverse."""
     torch.manual_seed(3)
     model, rng = EncoderDecoder(CONFIG), torch.Generator().manual_seed(3)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99))

@@ -1,4 +1,4 @@
-"""A model folder is complete, and loading one whose files do not fit is an error that names the file."""
+"""Saving and loading models. A folder whose files do not belong together is an error that names the file."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ X = torch.tensor([[0, 1, 4, 2, 0]])
 
 
 def clones(model):
-    """Copies of the weights, as training keeps them."""
+    """Return copies of the weights, as training keeps them."""
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
@@ -40,19 +40,19 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def folder(saved, tmp_path):
-    """A copy that the test may damage."""
+    """Copy of a model's folder that the test may damage."""
     return shutil.copytree(saved, tmp_path / "gpt")
 
 
 def edit(file, **values):
-    """Change keys of a JSON file; None removes one."""
+    """Change keys of a JSON file; a value of None removes the key."""
     changed = json.loads(file.read_text()) | values
     file.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
 
 
 def rejected(folder, words):
-    """Assert that the folder is not loaded, in one sentence with advice."""
-    with pytest.raises(BukvaError, match=rf"^[^\n]*{words}[^\n]*; rerun [^\n]*\.$"):
+    """Assert that loading the folder raises an error of one line, with the advice to rerun the stage."""
+    with pytest.raises(BukvaError, match=rf"^[^\n]*{words}[^\n]*[;.] [Rr]erun [^\n]*\.$"):
         load_model(folder)
 
 
@@ -96,14 +96,14 @@ def test_the_folder_holds_the_documented_files_and_no_pickle_with_the_same_bytes
 def test_another_vocabulary_is_an_error(folder):
     for chars in ("абвгде", "абвгж"):
         (folder / "vocab.json").write_text(json.dumps({"chars": list(chars)}))
-        rejected(folder, r"vocab.json: holds other characters than those the model was trained on")
+        rejected(folder, r"vocab.json: not the vocabulary that the model was trained with")
     (folder / "vocab.json").unlink()
     rejected(folder, r"vocab.json: not a vocabulary")
 
 
-NO_SHAPE = r"config.json: not the shape of a model \(.*"
-NO_FIT = r"best.safetensors: not the weights of the config.json beside it \("
-ANOTHER = NO_FIT + "they were trained with another one"
+NO_SHAPE = r"config.json: cannot load the model's config \(.*"
+NO_FIT = r"best.safetensors: cannot load the weights \("
+ANOTHER = NO_FIT + "they were trained with a different config.json"
 EDITED = [
     ({"vocab_sha256": None}, NO_SHAPE + "vocab_sha256"),
     ({"window": 3}, NO_SHAPE + "window"),
@@ -114,9 +114,9 @@ EDITED = [
     ({"tie_weights": True}, ANOTHER),
     ({"n_head": 2}, ANOTHER),
 ]
-# what a stranger may write, with digests that fit
+# values that an attacker may write, with correct digests
 STRANGE = [
-    ({"n_embd": 2**18}, "Error.* size mismatch for wte.weight"),  # terabytes, of which none is allocated
+    ({"n_embd": 2**18}, "Error.* size mismatch for wte.weight"),  # terabytes, which are not allocated
     ({"n_layer": 2}, r"Error.* Missing key\(s\)"),
     ({"positions": "rotary"}, r'Error.* Unexpected key\(s\) in state_dict: "wpe.weight"'),
     ({"activation": ["gelu"]}, "unhashable"),
@@ -163,16 +163,16 @@ def test_a_damaged_file_is_an_error_that_names_it_and_the_other_weights_still_lo
     load_model(folder, "initial")
 
 
-# ---- a model that counts
+# ---- a model with n-grams
 
 COUNTING = dataclasses.replace(GPT_SHAPE, ngrams="input", ngram_orders=(3, 2))
-UNCOUNTED = r"train.npy: not the text that the model beside it has counted \("
+UNCOUNTED = r"train.npy: cannot load the text to count \("
 TRAIN = np.array([0, 1, 2, 3, 4, 0, 1, 3, 2, 0, 1], np.uint8)
 
 
 @pytest.fixture
 def counting(tmp_path):
-    """The folder of a model that counts, and the models that it was made from."""
+    """Folder of a model with n-grams, and the models that were saved in it."""
     models = {"best": build(COUNTING), "initial": build(COUNTING)}
     for model in models.values():
         torch.nn.init.normal_(model.experts.weights.weight)
@@ -201,9 +201,9 @@ def test_another_text_than_the_counted_one_is_an_error(counting):
     folder, _ = counting
     assert json.loads((folder / "config.json").read_text())["train_sha256"] == sha256(folder / "train.npy")
     np.save(folder / "train.npy", TRAIN[::-1])
-    rejected(folder, UNCOUNTED + "another digest")
+    rejected(folder, UNCOUNTED + "its SHA-256 is not")
     (folder / "train.npy").write_bytes(b"")
-    rejected(folder, UNCOUNTED + "another digest")
+    rejected(folder, UNCOUNTED + "its SHA-256 is not")
     (folder / "train.npy").unlink()
     rejected(folder, UNCOUNTED + ".*No such file")
 
@@ -218,5 +218,7 @@ def test_models_are_loaded_by_name_with_the_tokenizer_that_they_share(tmp_path):
     assert not any(model.training for model in models.values())
     assert tokenizer.chars == TOKENIZER.chars
     save_model(folders["gpt"], GPT_SHAPE, CharTokenizer(list("абвгж")), {"best": clones(build(GPT_SHAPE))})
-    with pytest.raises(BukvaError, match=r"gpt: its vocabulary is not that of .*bigram; rerun the training stage.$"):
+    with pytest.raises(
+        BukvaError, match=r"gpt: its vocabulary differs from the one in .*bigram. Rerun the training stage.$"
+    ):
         load_models(folders)

@@ -1,4 +1,4 @@
-"""The GPT: equal to one written with loops, causal, in pieces as in one, and of the size of the formula."""
+"""The GPT: equal to a GPT with loops, causal, equal with and without a cache, and as large as the formula says."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ every_option = pytest.mark.parametrize("options", SHAPES, ids=str)
 
 
 def gpt(*, causal=True, **options):
-    """A GPT in float64 whose weights are far enough from 0 that faults show."""
+    """Return a GPT in float64 whose weights are far from 0, so a fault changes the output."""
     model = GPT(dataclasses.replace(CONFIG, **options), causal=causal).double().eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
@@ -49,7 +49,7 @@ def close(a, b, atol=1e-12):
 
 
 def gpt_by_loop(weights, config, x):
-    """(B, T) ids -> (B, T, V) logits, with the loops of the lecture notes and no module."""
+    """Return (B, T, V) logits of (B, T) ids, computed with the loops of the lecture notes and no module."""
 
     def linear(h, name):
         return h @ weights[f"{name}.weight"].mT + weights.get(f"{name}.bias", 0)
@@ -91,7 +91,7 @@ def test_it_equals_a_gpt_written_with_loops(options):
 
 
 def formula(config):
-    """Embeddings, blocks (4 C^2 of attention, 8 C^2 of the MLP, two norms), the last norm, the head."""
+    """Return the number of parameters: embeddings, blocks (attention 4 C^2, MLP 8 C^2, two norms), last norm, head."""
     V, C = config.vocab_size, config.n_embd
     norm = 2 * C if config.norm == "layernorm" else C
     block = 12 * C**2 + 2 * norm + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of the MLP

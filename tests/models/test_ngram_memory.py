@@ -1,4 +1,4 @@
-"""The n-gram memory of the GPT: the product of the experts, what is left out, caches, losses, the network alone."""
+"""The n-gram memory of the GPT: product of experts, leave-one-out, caches, losses, the network without n-grams."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ NGRAMS = pytest.mark.parametrize("memory", ["logits", "input"])
 
 
 def gpt(train=TRAIN, **options):
-    """A GPT that has counted a text, and whose weights are far enough from 0 that faults show."""
+    """Return a GPT that has counted a text. Its weights are far from 0, so a fault changes the output."""
     model = GPT(dataclasses.replace(CONFIG, **options)).eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
@@ -32,13 +32,13 @@ def gpt(train=TRAIN, **options):
 
 
 def windows(n=B, length=T, seed=3):
-    """(n, length + 1) windows of train."""
+    """Return (n, length + 1) windows of train."""
     starts = np.random.default_rng(seed).integers(len(TRAIN) - length, size=n)
     return torch.from_numpy(TRAIN[starts[:, None] + np.arange(length + 1)].astype(np.int64))
 
 
 def counted(ids, orders=ORDERS, *, leave_out=False):
-    """(B, T, R, V), asked of the counts themselves."""
+    """Return the (B, T, R, V) probabilities, looked up in the counts directly."""
     model = KneserNey.count(TRAIN, V, max(orders))
     recall = model.lookup(ids.numpy(), sorted(orders), T, leave_out=leave_out)
     return torch.from_numpy(recall.probabilities)
@@ -52,12 +52,12 @@ def close(a, b, atol=1e-5):
 def test_before_training_it_predicts_as_the_longest_order_does(memory):
     model, x = GPT(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
     model.count(TRAIN)
-    torch.nn.init.zeros_(model.lm_head.weight)  # it is small, and the network nearly flat
+    torch.nn.init.zeros_(model.lm_head.weight)  # makes the network's prediction uniform; its initial weights are small
     close(model(x).softmax(-1), counted(x)[:, :, -1], atol=1e-6)
 
 
 def mixed_by_loop(mixture, hidden, logits, recall):
-    """The product of powers of the distributions, one position at a time."""
+    """Return the product of the distributions, each raised to its power, computed one position at a time."""
     product = torch.empty_like(logits)
     for b, t in np.ndindex(*logits.shape[:2]):
         inputs = torch.cat([hidden[b, t], recall.features[b, t]])
@@ -76,7 +76,7 @@ def test_it_is_the_product_of_the_experts_each_to_its_power():
     with torch.no_grad():
         exact = mixture(hidden, logits, recall)
         close(exact.softmax(-1), mixed_by_loop(mixture, hidden, logits, recall))
-        with torch.autocast("cpu", torch.bfloat16):  # a power in bf16 has two digits
+        with torch.autocast("cpu", torch.bfloat16):  # bf16 would round the powers to two digits
             assert torch.equal(mixture(hidden, logits, recall), exact)
     nothing = NgramFeatures(torch.zeros(B, T, 3, V), torch.zeros(B, T, 4))
     assert mixture(hidden, logits, nothing).isfinite().all()
@@ -111,10 +111,10 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
     model, x = gpt(ngrams=memory, ngram_orders=orders), windows()[:, :-1]
     whole = model(x)
     for lengths in [[T], [1] * T, [3, 4], [5, 1, 1]]:
-        caches, found = model.new_cache(), []
+        caches, logits = model.new_cache(), []
         for piece in x.split(lengths, dim=1):
-            found.append(model(piece, caches, before=x[:, : caches.length]))
-        close(torch.cat(found, dim=1), whole)
+            logits.append(model(piece, caches, before=x[:, : caches.length]))
+        close(torch.cat(logits, dim=1), whole)
 
 
 @NGRAMS
@@ -123,7 +123,7 @@ def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory)
     ids, targets, before = x[:, n:-1], x[:, n + 1 :], x[:, :n]
     assert ids.shape == (B, T - 1)
     for following in (None, x[:, -1]):
-        recall = model.ngrams.lookup(x[:, :-1], None, following)  # of the text from its start on
+        recall = model.ngrams.lookup(x[:, :-1], None, following)  # with the context from the start of the text
         at_ids = NgramFeatures(recall.probabilities[:, n:], recall.features[:, n:])
         hidden = model.encode(ids, added=model.ngram_embedding(recall.longest[:, n:]) if memory == "input" else None)
         expected = model.experts(hidden, model.lm_head(hidden), at_ids)
@@ -143,9 +143,9 @@ def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(mem
     hidden = model.encode(x[:, :-1], added=shown)
     features = model.ngrams.lookup(x[:, :-1], None, x[:, -1]).features
     expected = model.experts(hidden, model.lm_head(hidden), NgramFeatures(recall, features))
-    found = model(x[:, :-1], following=x[:, -1])
-    close(found, expected)
-    assert (found - model(x[:, :-1])).abs().max() > 0.1
+    logits = model(x[:, :-1], following=x[:, -1])
+    close(logits, expected)
+    assert (logits - model(x[:, :-1])).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("memory", ["none", "logits", "input"])
@@ -154,9 +154,9 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
     model, x = gpt(ngrams=memory), windows()
     wanted = (torch.randperm(B * T, generator=torch.Generator().manual_seed(3)) < n).view(B, T)
     for following in (None, x[:, -1]):
-        whole, found = model(x[:, :-1], following=following), model(x[:, :-1], following=following, wanted=wanted)
-        assert found.shape == (n, V)
-        close(found, whole[wanted])
+        whole, logits = model(x[:, :-1], following=following), model(x[:, :-1], following=following, wanted=wanted)
+        assert logits.shape == (n, V)
+        close(logits, whole[wanted])
 
 
 @NGRAMS
@@ -165,16 +165,19 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
 )
 def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_dropout, alone):
     model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
-    before, others = windows(length=2, seed=7), [b for b in range(B) if b not in alone]  # not what is before them
+    before, others = (
+        windows(length=2, seed=7),
+        [b for b in range(B) if b not in alone],
+    )  # not the ids before the windows
     ids, targets = x[:, :-1], x[:, 1:]
-    found = model.losses(model.examples(ids, targets, before))
+    losses = model.losses(model.examples(ids, targets, before))
     whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
     network = model.without_ngrams()(ids)
     if memory == "input":
         recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
         network[others] = model.lm_head(model.encode(ids, added=model.ngram_embedding(recall)))[others]
-    close(found.nats, whole)
-    close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
+    close(losses.nats, whole)
+    close(losses.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
 
 
 def test_without_a_memory_both_losses_are_the_cross_entropy():
@@ -206,7 +209,7 @@ def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     assert alone.config == plain.config
     assert not alone.counts
     assert alone.wte.weight is model.wte.weight
-    assert torch.equal(model(x), before)  # the whole is as it was
+    assert torch.equal(model(x), before)  # the full model is unchanged
 
 
 @NGRAMS
@@ -223,5 +226,5 @@ def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_for
 def test_an_empty_memory_is_an_error():
     model, x = GPT(CONFIG), windows()
     for use in (lambda: model(x[:, :-1]), lambda: model.examples(x[:, :-1], x[:, 1:])):
-        with pytest.raises(ValueError, match=r"^the memory is empty; count train first$"):
+        with pytest.raises(ValueError, match=r"^The n-gram memory is empty. Call `count` first.$"):
             use()

@@ -31,7 +31,7 @@ def test_an_empty_model_has_names_and_shapes_without_memory(name):
     empty, whole = (made.state_dict() for made in (build_empty(config), build(config)))
     assert list(empty) == list(whole)
     assert all(tensor.is_meta and tensor.shape == whole[name].shape for name, tensor in empty.items())
-    assert count_parameters(BigramConfig(2**24, T)) == 2**48  # more than any memory holds
+    assert count_parameters(BigramConfig(2**24, T)) == 2**48  # larger than any memory
 
 
 @every_model
@@ -47,9 +47,9 @@ def test_a_model_is_initialised_from_the_global_generator(name):
 def test_the_hidden_layers_of_a_gpt_are_grouped_by_their_place_in_the_block():
     model = build(CONFIGS["gpt"])
     names = {id(module): key for key, module in model.named_modules()}
-    found = [([names[id(layer)] for layer in group.layers], group.n_stacked) for group in model.hidden_layers()]
-    places = [("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1)]
-    assert found == [([f"blocks.{i}.{place}" for i in range(3)], n_stacked) for place, n_stacked in places]
+    layers = [([names[id(layer)] for layer in group.layers], group.n_stacked) for group in model.hidden_layers()]
+    paths = [("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1)]
+    assert layers == [([f"blocks.{i}.{path}" for i in range(3)], n_stacked) for path, n_stacked in paths]
 
 
 def test_the_logits_of_a_bigram_are_the_row_of_the_last_character():

@@ -1,4 +1,4 @@
-"""Scoring against one forward pass for each character."""
+"""Scoring, compared with one forward pass for each character."""
 
 import numpy as np
 import pytest
@@ -26,10 +26,10 @@ def gpt():
 
 
 def score_one_by_one(model, ids, stride, block_size=T, n_context=1, *, of_train=False):
-    """The window rule, one character and one forward pass at a time."""
+    """Score by the window rule with one forward pass for each character."""
     model.eval()
     nats = []
-    begin = max(0, n_context - (block_size - stride + 1))  # of the first window
+    begin = max(0, n_context - (block_size - stride + 1))  # start of the first window
     for target in range(n_context, len(ids)):
         k = max(0, -(-(target - begin - block_size) // stride))  # the first window that reaches the target
         start = begin + k * stride
@@ -54,18 +54,18 @@ def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_wi
 
 
 def works(lengths, n_context):
-    """Passages of so many ids, each with its own context: at most n_context ids, and one to score at least."""
+    """Return passages of the given lengths, each with 1 to n_context ids of context and at least one id to score."""
     rng = np.random.default_rng(1)
-    found = []
+    passages = []
     for number, length in enumerate(lengths):
         n = int(rng.integers(1, min(n_context, length - 1) + 1))
-        found.append(Passage(number, rng.integers(V, size=length).astype(np.uint8), n))
-    return found
+        passages.append(Passage(number, rng.integers(V, size=length).astype(np.uint8), n))
+    return passages
 
 
 @pytest.mark.parametrize(("memory", "of_train"), [("none", False), ("logits", True), ("input", False), ("input", True)])
 def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_train):
-    """The oracle: one work and one character at a time. Works have 2 ids, a prime number, or more than a window."""
+    """The reference scores one work and one character at a time. Some works are longer than a window."""
     block_size, stride = 23, 11
     passages = works([2, 3, 2, 23, 24, 25, 5, 7, 11, 17, 53, 59, 61, *[3] * 7], 29)
     torch.manual_seed(1)
@@ -74,18 +74,18 @@ def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_tr
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     model.count(np.concatenate([passage.ids for passage in passages]))
-    expected, seen = [], []
+    expected, watched = [], []
     for passage in passages:
         n = passage.n_context
         expected += score_one_by_one(model, passage.ids, stride, block_size, n, of_train=of_train)
-    watch = lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none"))  # noqa: E731
-    found = nats_of_passages(model, passages, block_size, stride, of_train=of_train, watch=watch)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    np.testing.assert_array_equal(np.sort(torch.cat(seen)), np.sort(found))
+    watch = lambda logits, followed: watched.append(F.cross_entropy(logits, followed, reduction="none"))  # noqa: E731
+    nats = nats_of_passages(model, passages, block_size, stride, of_train=of_train, watch=watch)
+    np.testing.assert_allclose(nats, expected, atol=1e-5)
+    np.testing.assert_array_equal(np.sort(torch.cat(watched)), np.sort(nats))
 
 
 def counting(memory):
-    """A GPT that has counted one text, with weights so large that every id in a window changes its output."""
+    """Return a GPT that has counted a text. Its weights are large, so every id of a window changes the output."""
     torch.manual_seed(1)
     model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams=memory, ngram_orders=(2, 5))).eval()
     for parameter in model.parameters():
@@ -95,7 +95,7 @@ def counting(memory):
 
 
 def side_by_side(memory, passage, **options):
-    """(N,) nats by windows side by side."""
+    """Return the (N,) nats by windows that do not overlap."""
     return nats_of_passages(counting(memory), [passage], T, T, **options)
 
 
@@ -115,17 +115,17 @@ def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_a
 ):
     ids = text(37)
     whole = side_by_side(memory, Passage(0, ids, 1), beyond=beyond)
-    for place in range(len(ids)):
+    for position in range(len(ids)):
         changed = ids.copy()
-        changed[place] = (ids[place] + 1) % V
-        end = (place // T + 1) * T  # the last that is scored in the window of this place
-        expected = {*range(place, end + 1)}
+        changed[position] = (ids[position] + 1) % V
+        end = (position // T + 1) * T  # the last position that is scored in the window of this one
+        expected = {*range(position, end + 1)}
         if beyond and memory == "logits":
-            expected |= {*range(place, place + 5)}
-        if beyond and memory == "input" and place + 3 >= end:  # the network sees what is counted at the next window
+            expected |= {*range(position, position + 5)}
+        if beyond and memory == "input" and position + 3 >= end:  # the network sees the counts in the next window
             expected |= {*range(end, end + T + 1)}
-        found = np.flatnonzero(side_by_side(memory, Passage(0, changed, 1), beyond=beyond) != whole) + 1
-        assert {*found.tolist()} == expected & {*range(1, len(ids))}
+        differing = np.flatnonzero(side_by_side(memory, Passage(0, changed, 1), beyond=beyond) != whole) + 1
+        assert {*differing.tolist()} == expected & {*range(1, len(ids))}
 
 
 @pytest.mark.parametrize(("memory", "reach"), [("none", 0), ("logits", 3)])
@@ -142,13 +142,13 @@ def test_small_batches_as_for_a_large_vocabulary_have_the_same_scores(gpt, monke
     monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)
     assert scoring.ids_per_batch(gpt) == 3 * T
     np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
-    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", V - 1)  # a window is scored at once, whatever it takes
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", V - 1)  # a batch has at least one window
     np.testing.assert_allclose(nats_of(gpt, ids[:20], T, stride_of(T)), whole[:19], atol=1e-5)
 
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Sets the number of threads; batches are of three windows."""
+    """Function that sets the number of threads. Batches have three windows."""
     monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V)
     n = torch.get_num_threads()
     yield torch.set_num_threads
@@ -156,15 +156,15 @@ def threads(monkeypatch):
 
 
 def test_nats_and_what_a_watch_sees_have_the_same_bytes_with_any_number_of_threads(threads):
-    model, passages, found, n_read = counting("input"), works([2, 23, 59, 61, 3, 101], 11), [], []
+    model, passages, results, n_read = counting("input"), works([2, 23, 59, 61, 3, 101], 11), [], []
     for n in (1, 2, 3, 7):
         threads(n)
         seen = []
         watch = lambda logits, followed: seen.extend([logits, followed[:, None]])  # noqa: B023, E731
         nats = nats_of_passages(model, passages, T, 3, watch=watch, on_progress=n_read.append)
-        found.append((nats.tobytes(), [part.tolist() for part in seen]))
+        results.append((nats.tobytes(), [part.tolist() for part in seen]))
         assert torch.get_num_threads() == n
-    assert found[1:] == found[:1] * 3
+    assert results[1:] == results[:1] * 3
     assert sum(n_read) == 4 * len(nats) == 4 * sum(len(passage.scored) for passage in passages)
 
 

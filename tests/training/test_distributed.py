@@ -1,4 +1,4 @@
-"""Processes that train together exchange what they must (the stage in several processes: tests/dvc)."""
+"""Communication between the processes of a training. tests/dvc runs the stage in several processes."""
 
 import json
 import os
@@ -54,9 +54,9 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
         )
         for rank in range(2)
     ]
-    found = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
-    assert [one.pop("group") for one in found] == [[0, 2, 0, 2], [1, 2, 1, 2]]
-    assert found[0] == found[1] == {
+    results = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    assert [one.pop("group") for one in results] == [[0, 2, 0, 2], [1, 2, 1, 2]]
+    assert results[0] == results[1] == {
         "gradients": [[[3.0] * 3] * 2, None, [20.0, 20.0]],
         "nats": 9.0,
         "norm": pytest.approx((6 * 3.0**2 + 2 * 20.0**2) ** 0.5),
@@ -67,9 +67,12 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
 
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
     monkeypatch.setattr(distributed, "n_cores", lambda: 2)
-    with pytest.raises(BukvaError, match=r"train_gpt.processes: 9 on .* where it may use 2 cores; use 8 or fewer."):
+    words = (
+        r"train_gpt.processes: 9 processes are too many for the 2 usable cores of this machine. Use at most 8 on each "
+    )
+    with pytest.raises(BukvaError, match=words):
         launch(9)
     monkeypatch.setenv("PET_NNODES", "3")
-    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES; use a multiple of 3."
+    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES. Use a multiple of 3."
     with pytest.raises(BukvaError, match=words):
         launch(4)

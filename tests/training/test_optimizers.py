@@ -1,4 +1,4 @@
-"""Muon against the singular value decomposition; which optimizer updates which parameters."""
+"""Muon, compared with the singular value decomposition; and the parameters that each optimizer updates."""
 
 import dataclasses
 import math
@@ -33,7 +33,7 @@ def gpt(**options):
 def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, columns):
     u, _, v = torch.linalg.svd(matrices(3, rows, columns), full_matrices=False)
     before = torch.logspace(0, math.log10(0.004), min(rows, columns), dtype=torch.float64)
-    middle = u.mT @ orthogonalise(u * before @ v) @ v.mT  # diagonal if the vectors are the same
+    middle = u.mT @ orthogonalise(u * before @ v) @ v.mT  # diagonal if the singular vectors are the same
     values = torch.diagonal(middle, dim1=-2, dim2=-1)
     torch.testing.assert_close(middle, torch.diag_embed(values), rtol=0, atol=1e-10)
     assert values.max() < 1.13
@@ -41,7 +41,7 @@ def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, colum
 
 
 def test_all_singular_values_from_0_004_on_become_nearly_one():
-    values = torch.linspace(0.004, 1, 997, dtype=torch.float64).view(-1, 1, 1)  # of matrices with one row and column
+    values = torch.linspace(0.004, 1, 997, dtype=torch.float64).view(-1, 1, 1)  # singular values of 1 x 1 matrices
     assert (orthogonalise(values) - 1).abs().max() < 0.15
 
 
@@ -87,7 +87,7 @@ def test_muon_updates_the_matrices_of_the_blocks_and_adamw_the_rest_by_the_numbe
         for layer, n_stacked in [("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1)]
     }
     rest = [names[id(parameter)] for group in adamw.param_groups for parameter in group["params"]]
-    assert sorted([*rest, *stacked]) == sorted(names.values())  # each once
+    assert sorted([*rest, *stacked]) == sorted(names.values())  # each parameter once
     assert muon.dtype == torch.bfloat16
     assert {(group["lr"], group["weight_decay"]) for group in muon.param_groups} == {(0.5, 0.3)}
     assert {(group["lr"], group["betas"]) for group in adamw.param_groups} == {(0.5, (0.9, 0.9))}

@@ -25,7 +25,7 @@ from bukva.training.windows import micro_batches
 
 
 def scripted(task, values):
-    """The task with a given sequence of scores of val, so that no test depends on how a processor rounds."""
+    """Return the task with a given sequence of val scores, so tests do not depend on rounding."""
     values = iter(values)
     return dataclasses.replace(task, score_val=lambda *_: next(values))
 
@@ -60,7 +60,7 @@ def test_neither_scoring_nor_callbacks_nor_the_mode_of_the_model_changes_the_wei
 
 
 class SecondOfTwo(Group):
-    """Rank 1 of two processes, whose exchange of numbers does nothing."""
+    """Rank 1 of two processes, without communication."""
 
     def sum_gradients(self, parameters, nats):  # noqa: ARG002 (as in Group)
         return nats, torch.zeros(())
@@ -86,7 +86,7 @@ def test_each_process_has_its_share_of_the_batch_and_random_numbers_of_its_own(m
 
 
 def test_updates_are_those_of_adamw_written_out():
-    """Warm-up and decay of the rate, clipping, both moments, weight decay; without dropout gradients are the same."""
+    """The reference has warm-up and decay of the rate, clipping, both moments and weight decay, but no dropout."""
     numbers = {"n_steps": 3, "eval_every": 3, "warmup_steps": 2, "decay_to": 0.3}
     numbers |= {"weight_decay": 0.3, "beta2": 0.97, "grad_clip": 0.1}
     trained = task(dataclasses.replace(SHAPE, dropout=0.0), **numbers)
@@ -117,7 +117,7 @@ def test_updates_are_those_of_adamw_written_out():
     ids=["plain", "memory", "one window without memory", "each window by itself", "one window with memory"],
 )
 def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, n):
-    """Windows without n-grams are chosen in the whole batch, whatever its parts are."""
+    """Windows without n-grams are chosen in the whole batch, however the batch is divided."""
     shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=ngram_dropout, network_loss=0.5)
     split, whole = (run(task(shape, batch_size=6, micro_batches=parts))[1] for parts in (n, 1))
     for ours, theirs in zip(split, whole, strict=True):
@@ -137,8 +137,8 @@ def test_for_a_gpu_the_micro_batches_of_a_cpu_lie_ready_in_pinned_memory(shape, 
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self) or self)
     trained = task(shape, batch_size=12, micro_batches=3)
     model, batch = start(trained).model, trained.windows.batch(3)
-    found = micro_batches(model, batch, 3, torch.device("cuda"), 12)
-    assert len(found) == 3
+    prepared = micro_batches(model, batch, 3, torch.device("cuda"), 12)
+    assert len(prepared) == 3
     assert all(tensor.is_contiguous() for tensor in pinned)
     for examples in micro_batches(model, batch, 3, torch.device("cpu"), 12):
         examples.map(lambda tensor: used.append(tensor) or tensor)
@@ -149,13 +149,15 @@ def test_for_a_gpu_the_micro_batches_of_a_cpu_lie_ready_in_pinned_memory(shape, 
 @GPU_SHAPES
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
-    """Tensors on the meta device have no values: reading one, for which a processor waits for a GPU, is an error."""
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # it does not know this device
+    """Reading a tensor of the meta device raises an error, while reading one of a GPU would make the CPU wait."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # does not support this device
     trained = task(shape, batch_size=12, micro_batches=3, grad_clip=1.0, optimizer=optimizer)
     state = start(trained)
     state.optimizer = build_optimizer(state.model.to("meta"), trained.recipe)
     for group in state.optimizer.param_groups:
-        group["fused"] = False  # that kernel does not know this device either, and the others count steps on the CPU
+        group["fused"] = (
+            False  # the fused kernel does not support this device, and the other kernels count steps on the CPU
+        )
     for moments in state.optimizer.optimizers[-1].state.values():
         moments["step"] = torch.zeros(())
     batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"), 12)
@@ -176,7 +178,7 @@ def test_bf16_follows_float32():
 def test_the_best_weights_are_those_of_the_best_score():
     kept = []
     keep = Call(4, lambda state, _: kept.append(state.weights()))
-    state, _ = run(scripted(task(), [5.0, 4.0, 4.5, 4.0]), callbacks=[keep])  # of two equal ones the first
+    state, _ = run(scripted(task(), [5.0, 4.0, 4.5, 4.0]), callbacks=[keep])  # the first of two equal scores
     assert (state.best_val, state.best_step) == (4.0, 4)
     same(state.best_weights, kept[0])
 
@@ -221,7 +223,7 @@ def test_patience_ends_a_training_after_so_many_scorings_without_improvement():
     ("rate", "words"),
     [
         (1e30, r"6.67e\+29: the loss is NaN or infinite \(train nan, val"),
-        (100.0, r"66.7: train is \d[\d.e+]+ nats per character, and was 1\."),
+        (100.0, r"66.7: the train loss rose from 1\.\d+ to \d[\d.e+]+ nats per character"),
     ],
 )
 def test_a_loss_that_explodes_is_reported_in_one_sentence(rate, words):
@@ -246,11 +248,11 @@ def test_a_gpt_learns():
     assert last.val_nats_per_char < 1.0  # each character is followed by itself or the next one: ln 2 at best
 
 
-# ---- tokenizers whose ids stand for several characters
+# ---- tokenizers whose ids decode to several characters
 
 
 class OfAny(CharTokenizer):
-    """Id i stands for i + 1 characters."""
+    """A tokenizer whose id i decodes to i + 1 characters."""
 
     def chars_of(self, ids):
         return np.asarray(ids, np.int64) + 1
@@ -259,12 +261,12 @@ class OfAny(CharTokenizer):
 def test_losses_are_divided_by_the_characters_that_the_scored_ids_stand_for():
     ones, anys = run(task())[1], run(task(tokenizer=OfAny(TOKENIZER.chars)))[1]
     val, train = splits()["val"][1:].mean() + 1, splits()["train"].mean() + 1  # the first id is not scored
-    for one, found in zip(ones, anys, strict=True):
-        assert (found.step, found.learning_rate) == (one.step, one.learning_rate)
-        assert found.chars_seen == round(one.chars_seen * train)
+    for one, other in zip(ones, anys, strict=True):
+        assert (other.step, other.learning_rate) == (one.step, one.learning_rate)
+        assert other.chars_seen == round(one.chars_seen * train)
         for name, chars in (("train_nats_per_char", train), ("val_nats_per_char", val)):
             nats = getattr(one, name)
-            assert getattr(found, name) == (None if nats is None else pytest.approx(nats / chars))
+            assert getattr(other, name) == (None if nats is None else pytest.approx(nats / chars))
 
 
 def test_val_is_scored_by_the_window_rule():
@@ -292,11 +294,11 @@ def test_of_a_long_val_runs_that_are_evenly_spaced_are_scored_in_shares(monkeypa
     assert sum(shares) == pytest.approx(expected * sum(map(len, nats)), rel=1e-6)
 
 
-# ---- a model that counts train
+# ---- a model with n-grams
 
 
 def test_the_train_loss_does_not_see_its_answers_in_the_counts():
-    """Nothing can be learned from these ids: one epoch without learning would be 0.3 nats lower if it saw them."""
+    """The ids are random and nothing is learned. If the counts held the answers, the loss would be 0.3 nats lower."""
     ids = np.random.default_rng(2).integers(V, size=4001).astype(np.uint8)
     numbers = recipe(n_steps=9, eval_every=9, batch_size=60, learning_rate=0.0)
     shape = dataclasses.replace(WITH_MEMORY, ngram_orders=(3, 5), block_size=17, dropout=0.0)
@@ -315,12 +317,12 @@ def test_counts_see_the_text_of_train_before_each_window():
 
 
 def test_nothing_of_val_or_test_is_counted():
-    marker = V - 1  # an id that is in val and test only
+    marker = V - 1  # an id that occurs only in val and test
     ids = np.random.default_rng(3).integers(marker, size=499).astype(np.uint8)
     held_out = np.tile(np.array([0, marker], np.uint8), 41)
     split = {"train": ids, "val": held_out, "test": held_out}
     memory = start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.ngrams
     after = memory.lookup(torch.tensor([[1, 0], [0, marker]])).probabilities[:, 1]  # (2, R, V)
-    # of an id that is nowhere, the witness says the same
+    # an id that does not occur at all has the same probability
     wanted = KneserNey.count(ids, V + 1, 4).lookup(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
     np.testing.assert_allclose(after[..., marker], wanted[..., V] * (V + 1) / V, rtol=1e-5)

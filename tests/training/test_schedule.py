@@ -1,4 +1,4 @@
-"""The learning rate at its corners, against written numbers; randomness is a function of seed, step and rank."""
+"""The learning rate at the ends of warm-up and decay; and random numbers as a function of seed, step and rank."""
 
 import pytest
 import torch

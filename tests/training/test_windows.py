@@ -1,4 +1,4 @@
-"""Windows: targets one later, each epoch complete, every batch a function of its step."""
+"""Windows: targets are shifted by one, each epoch is complete, and every batch is a function of its step."""
 
 import itertools
 import math
@@ -49,15 +49,15 @@ def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_la
 
 @pytest.mark.parametrize("order", ["epoch", "random"])
 def test_before_each_window_are_the_ids_before_it_in_train_as_far_as_train_goes(order):
-    n, found = 7, []
+    n, before = 7, []
     for step in range(1, 50):
         batch = windows(order=order).batch(step, n)
         assert batch.before.shape == (B, n)
         expected = batch.inputs[:, :1] + torch.arange(-n, 0)
         assert torch.equal(batch.before, expected.clamp(min=NO_ID))
-        found.append(batch.before)
+        before.append(batch.before)
         assert torch.equal(batch.inputs, windows(order=order).batch(step).inputs)
-    assert (torch.cat(found) == NO_ID).sum() > 1
+    assert (torch.cat(before) == NO_ID).sum() > 1
     assert windows(T + 1, order).batch(1, 2 * T).before.tolist() == [[NO_ID] * 2 * T] * B
 
 

@@ -1,1 +1,1 @@
-"""The models. Read attention.py, then gpt.py; bigram.py is the smallest."""
+"""Language models. Read attention.py first, then gpt.py. The smallest model is in bigram.py."""

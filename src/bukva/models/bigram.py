@@ -1,7 +1,7 @@
-"""The bigram: the next character from the last one alone.
+"""The bigram model, which predicts the next character from the last one alone.
 
-The lecture notes learn the logits of every pair by gradient descent. Counting the pairs (models/ngrams/counts.py) gives
-the same table exactly, so the difference between the learned and the counted table checks the whole training code.
+As in the lecture notes, the logits of every pair of characters are learned by gradient descent. Counting the pairs
+(models/ngrams/counts.py) gives the exact solution. Comparing the learned table with it checks all of the training code.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class BigramConfig(Config):
 
 
 class Bigram(LanguageModel):
-    """The table of the lecture notes: row c holds the logits of what follows character c."""
+    """The bigram table of the lecture notes. Row c holds the logits of the character after c."""
 
     def __init__(self, config: BigramConfig) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Bigram(LanguageModel):
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits; (n, V) of the n positions that are True in (B, T) `wanted`."""
+        """Return the (B, T, V) logits of (B, T) ids; (n, V) of the positions that are True in `wanted`, if given."""
         return self.table(chosen(ids, wanted))
 
 

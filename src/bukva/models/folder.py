@@ -1,11 +1,13 @@
-"""A trained model on disk, in a folder that is complete without any other file; nothing in it is ever unpickled.
+"""Save and load trained models.
 
-config.json             which model, its shape, and the digest of its vocabulary
-vocab.json              the characters behind the ids
+A model is a folder that needs no file outside it. Loading never unpickles anything. The files are:
+
+config.json             name and shape of the model, and the digests of vocab.json and train.npy
+vocab.json              the vocabulary
 best.safetensors        the weights with the best val score, and the digest of config.json
-initial.safetensors     the weights before the first update
-train.npy               for a model that counts: the ids of train, which it counts again when it is loaded
-numerics.json           the arithmetic that trained it: versions, processor, precision, threads
+initial.safetensors     the weights before the first update, and the digest of config.json
+train.npy               only with n-grams: the ids of the training split, which are counted again after loading
+numerics.json           settings of the training that change its arithmetic: versions, processor, precision, threads
 """
 
 import contextlib
@@ -29,7 +31,7 @@ from bukva.text.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
 CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"
-REMEDY = "rerun the training stage."
+REMEDY = "Rerun the training stage."
 
 
 def save_model(
@@ -40,15 +42,15 @@ def save_model(
     numerics: Mapping[str, str] | None = None,
     counted: Ids | None = None,
 ) -> None:
-    """Write the folder in one step.
+    """Write a model's folder atomically.
 
     Args:
-        folder: is replaced.
-        config: the shape of the model.
-        tokenizer: its vocabulary.
-        weights: by name: best, initial and so on.
-        numerics: of the training.
-        counted: (N,) ids of train, for a model that counts.
+        folder: the folder, which is replaced if it exists.
+        config: shape of the model.
+        tokenizer: tokenizer whose vocabulary the model uses.
+        weights: tensors by the name of the weights, for example `best` and `initial`.
+        numerics: settings that change the arithmetic of the training (bukva.backends.device.Machine.numerics).
+        counted: (N,) ids of the training split, for a model with n-grams.
     """
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished, tokenizer)
@@ -72,37 +74,37 @@ def load_model(
     device: torch.device = CPU,
     ngrams: Path | None = None,
 ) -> tuple[LanguageModel, Tokenizer]:
-    """Return the model with the named weights, on a device, in evaluation mode, and its tokenizer.
+    """Return a model with the named weights, in evaluation mode, and its tokenizer.
 
     Args:
-        folder: of the model.
-        weights: which of its weights.
-        device: of the model.
-        ngrams: folder that may hold the counts of train, for a model with n-grams.
+        folder: folder of the model.
+        weights: name of the weights.
+        device: device to load the model on.
+        ngrams: folder that may hold the n-gram counts of the training split, for a model with n-grams.
 
     Raises:
-        BukvaError: config, vocabulary and tensors do not fit each other; names which.
+        BukvaError: a file cannot be read or does not belong to the others. The message names the file.
     """
     tokenizer = load_tokenizer(folder)
-    with _read(folder / CONFIG, "not the shape of a model"):
+    with _explain_errors(folder / CONFIG, "cannot load the model's config"):
         values = read_json(folder / CONFIG)
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
         config = kind_of(values.pop("model")).config(**values)
     if sha256(folder / VOCAB) != vocab_digest:
-        raise BukvaError(f"{folder / VOCAB}: holds other characters than those the model was trained on; {REMEDY}")
+        raise BukvaError(f"{folder / VOCAB}: not the vocabulary that the model was trained with. {REMEDY}")
     file = folder / f"{weights}.safetensors"
-    with _read(file, "not the weights of the config.json beside it"):
+    with _explain_errors(file, "cannot load the weights"):
         with safe_open(file, framework="pt") as opened:
             if (opened.metadata() or {}).get("config_sha256") != sha256(folder / CONFIG):
-                raise ValueError("they were trained with another one")
+                raise ValueError("they were trained with a different config.json")
         tensors = load_file(file)
-        build_empty(config).load_state_dict(tensors, assign=True)  # before a config that claims any size takes memory
+        build_empty(config).load_state_dict(tensors, assign=True)  # fails before a wrong config allocates memory
         model = build(config)
         model.load_state_dict(tensors)
     if model.counts:
-        with _read(folder / COUNTED, "not the text that the model beside it has counted"):
+        with _explain_errors(folder / COUNTED, "cannot load the text to count"):
             if sha256(folder / COUNTED) != train_digest:
-                raise ValueError("another digest")
+                raise ValueError("its SHA-256 is not the one in config.json")
             train = np.load(folder / COUNTED, mmap_mode="r")
         model.count(train, ngrams)
     return model.to(device).eval(), tokenizer
@@ -111,7 +113,7 @@ def load_model(
 def load_models(
     folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
 ) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """Return the models of these folders by name, with their best weights, and the tokenizer that they share.
+    """Return the models of the folders by name, with their best weights, and the tokenizer that they share.
 
     Raises:
         BukvaError: a folder cannot be read, or two models have different vocabularies.
@@ -120,24 +122,24 @@ def load_models(
     (first, (_, tokenizer)), *others = loaded.items()
     for name, (_, other) in others:
         if other.to_json() != tokenizer.to_json():
-            raise BukvaError(f"{folders[name]}: its vocabulary is not that of {folders[first]}; {REMEDY}")
+            raise BukvaError(f"{folders[name]}: its vocabulary differs from the one in {folders[first]}. {REMEDY}")
     return {name: model for name, (model, _) in loaded.items()}, tokenizer
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """The arithmetic that trained the model of a folder (bukva.backends.device.Machine.numerics).
+    """Return the arithmetic settings that a model was trained with (bukva.backends.device.Machine.numerics).
 
     Raises:
-        BukvaError: it cannot be read.
+        BukvaError: the file cannot be read.
     """
-    with _read(folder / NUMERICS, "not readable"):
+    with _explain_errors(folder / NUMERICS, "cannot read the file"):
         return dict(read_json(folder / NUMERICS))
 
 
 @contextlib.contextmanager
-def _read(path: Path, fault: str) -> Iterator[None]:
-    """Turn an error of this block into a sentence about the file."""
+def _explain_errors(path: Path, fault: str) -> Iterator[None]:
+    """Turn an error of the block into a BukvaError with one line about the file."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
-        raise BukvaError(f"{path}: {fault} ({' '.join(str(error).split())}); {REMEDY}") from None
+        raise BukvaError(f"{path}: {fault} ({' '.join(str(error).split())}). {REMEDY}") from None

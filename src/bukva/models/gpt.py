@@ -1,6 +1,8 @@
-"""The GPT: characters and their positions through a stack of blocks, and the logits of the next character.
+"""The GPT: embeddings, a stack of transformer blocks, and a head that predicts the next character.
 
-With or without an n-gram memory (bukva.models.ngram_memory). Letters as in bukva.models.attention, and V = vocab_size.
+A GPT may have an n-gram memory (bukva.models.ngram_memory). Letters are as in bukva.models.attention, and
+V = vocab_size.
+
 Sources: the lecture notes; Radford et al. 2019 (GPT-2: norms before the sublayers, learned positions, residual
 projections that start smaller with depth); Press & Wolf 2017 (tied weights); Zhang & Sennrich 2019 (RMSNorm); So et al.
 2021, "Primer" (the squared ReLU).
@@ -28,7 +30,7 @@ def relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
-# bukva.config.names repeats the keys of these tables.
+# bukva.config.names repeats the keys of these two tables
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
@@ -39,9 +41,9 @@ NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RM
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """The shape of a GPT; the numbers come from section model of params.yaml and from the vocabulary.
+    """The shape of a GPT, from section `model` of params.yaml and from the vocabulary.
 
-    The defaults are the options of the lecture notes. For those of the n-grams see bukva.models.ngram_memory.
+    The defaults are the choices of the lecture notes. bukva.models.ngram_memory explains the n-gram options.
     """
 
     name: ClassVar[str] = "gpt"
@@ -58,39 +60,42 @@ class GPTConfig(Config):
     qk_norm: bool = False
     bias: bool = False
     proj_init: str = "scaled"  # or zero
-    tie_weights: bool = False  # one matrix embeds and predicts
-    ngrams: str = "none"  # logits: they are mixed with the network's predictions; input: the network also sees them
-    ngram_dropout: float = 0.0  # share of the windows of a batch that are learned without the counts
-    network_loss: float = 0.0  # weight of the loss of the network's own predictions
-    ngram_orders: tuple[int, ...] = (8,)  # of the n-grams that are experts
+    tie_weights: bool = False  # use one matrix as embedding and head
+    ngrams: str = "none"  # `logits`: mix n-grams and network; `input`: n-grams are also an input of the network
+    ngram_dropout: float = 0.0  # fraction of the windows of a batch that are trained without n-grams
+    network_loss: float = 0.0  # weight of the network's own loss, which is added to the loss of the full model
+    ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams that are experts
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ngram_orders", tuple(self.ngram_orders))  # JSON has no tuples
 
     @property
     def head_size(self) -> int:
-        """Channels of one head."""
+        """Number of channels of one head."""
         return self.n_embd // self.n_head
 
     @property
     def counts(self) -> bool:
-        """Whether it has an n-gram memory."""
+        """Whether the GPT has an n-gram memory."""
         return self.ngrams != "none"
 
     @property
     def n_before(self) -> int:
-        """What the longest order needs before the first id of a window, which is in its context, too."""
+        """Number of ids before a window that the longest n-grams need.
+
+        Their context is order - 1 ids. At the first position, the window itself holds one of these ids.
+        """
         return max(0, max(self.ngram_orders) - 2) if self.counts else 0
 
     @property
     def activations_per_char(self) -> int:
-        """A lower bound, measured; of each expert, two of its float32."""
+        """Lower bound of the number of bf16 activations per id, measured. Each expert keeps 2 float32 distributions."""
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return 16 * self.n_layer * self.n_embd + experts
 
 
 class MLP(nn.Module):
-    """A hidden layer of four times the channels, computed at each position by itself."""
+    """A hidden layer of 4 C channels, applied to each position separately."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -105,9 +110,10 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Communication, then computation: attention and an MLP, each added to the residual stream."""
+    """Attention between positions, then an MLP at each position. Both add to the residual stream."""
 
-    HIDDEN = (("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1))  # layers, matrices in each
+    # linear layers, and the number of matrices stacked in each
+    HIDDEN = (("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1))
 
     def __init__(self, config: GPTConfig, *, causal: bool) -> None:
         super().__init__()
@@ -127,14 +133,14 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
+        """(B, T, C) -> (B, T, C); (n, C) of the positions that are True in (B, T) `wanted`, if given."""
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = chosen(x, wanted)
         return x + self.mlp(self.ln_2(x))
 
 
 class Stack(nn.ModuleList):
-    """The blocks, one after the other. bukva.backends may replace it by one that computes the same faster."""
+    """The blocks in sequence. bukva.backends may replace this module by a faster one with the same result."""
 
     def forward(
         self,
@@ -144,10 +150,10 @@ class Stack(nn.ModuleList):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
+        """(B, T, C) -> (B, T, C); (n, C) of the positions that are True in (B, T) `wanted`, if given."""
         layers = cache.layers if cache else [None] * len(self)
         for block, layer in zip(self, layers, strict=True):
-            is_last = block is self[-1]  # nothing reads the other positions of its output
+            is_last = block is self[-1]  # earlier blocks need all positions: the next block attends to them
             x = block(x, cos_sin=cos_sin, cache=layer, wanted=wanted if is_last else None)
         return x
 
@@ -157,9 +163,9 @@ class Stack(nn.ModuleList):
 
 
 class GPT(LanguageModel):
-    """Characters so far in, logits of the next character out.
+    """A decoder-only transformer that predicts the next character.
 
-    causal=False removes the mask, so that every position sees its own target; bukva.studies shows the effect.
+    `causal=False` removes the attention mask, so every position sees its own target. bukva.studies shows the effect.
     """
 
     config: GPTConfig
@@ -178,9 +184,9 @@ class GPT(LanguageModel):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = Stack(Block(config, causal=causal) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
-        self.apply(_initialise)
-        # every sublayer adds to the residual stream: smaller weights keep its variance independent of depth; weights of
-        # zero add nothing until they are trained
+        self.apply(_initialize)
+        # Every sublayer adds to the residual stream. Smaller weights keep the stream's variance independent of depth.
+        # Zero weights add nothing until they are trained.
         std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
         for block in self.blocks:
             for layer in (block.attention.proj, block.mlp.proj):
@@ -190,31 +196,31 @@ class GPT(LanguageModel):
             self.lm_head.weight = self.wte.weight
         else:
             nn.init.normal_(self.lm_head.weight, std=0.02)
-        is_shown = config.ngrams == "input"
-        self.ngrams = NgramMemory(V, config.ngram_orders, is_shown=is_shown) if config.counts else None
+        is_input = config.ngrams == "input"
+        self.ngrams = NgramMemory(V, config.ngram_orders, is_input=is_input) if config.counts else None
         if self.ngrams:
             self.experts = ProductOfExperts(C, self.ngrams.n_features, len(config.ngram_orders))
-        if is_shown:
-            self.ngram_embedding = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
+        if is_input:
+            self.ngram_embedding = nn.Linear(V, C, bias=False)  # embeds a distribution over the vocabulary
             nn.init.normal_(self.ngram_embedding.weight, std=0.02)
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """The linear layers of the blocks, grouped by their place in the block: those of one place have one shape."""
+        """Return one group for each linear layer of a block. A group has this layer of all blocks."""
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
     def new_cache(self) -> KVCache:
-        """Return an empty KV cache, to be passed along while one text grows."""
+        """Return an empty KV cache for generating one text."""
         return self.blocks.new_cache(self.block_size)
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Fill the n-gram memory, if there is one, with the counts of (N,) ids of train."""
+        """Fill the n-gram memory, if the GPT has one, with the counts of the (N,) ids of the training split."""
         if self.ngrams:
             self.ngrams.count(train, stored)
 
     def without_ngrams(self) -> Self:
-        """Return the network without its n-grams: a plain GPT that shares the weights of this one."""
+        """Return the network without its n-grams, a plain GPT that shares the weights of this GPT."""
         network = copy.copy(self)
-        network._modules = self._modules.copy()  # else both would have the same blocks attribute
+        network._modules = self._modules.copy()  # otherwise replacing the blocks of one would replace both
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
 
@@ -226,15 +232,15 @@ class GPT(LanguageModel):
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits; T, and what the cache holds before it, at most block_size.
+        """Return the (B, T, V) logits of (B, T) ids. The cached positions and T together are at most block_size.
 
-        `before`, (B, n), are the ids before these, in the cache or not, `following`, (B,), the ids after windows of
-        train, and `wanted`, (B, T), the positions whose logits are returned, (n, V): see LanguageModel.
+        LanguageModel explains `before`, (B, n), `following`, (B,), and `wanted`, (B, T). With a cache, the ids of the
+        cached positions are part of `before`. With `wanted`, the result is (n, V).
         """
         if self.ngrams is None:
             return self.lm_head(self.encode(ids, cache=cache, wanted=wanted))
         counted = self.ngrams.lookup(ids, before, following, wanted)
-        hidden = self.encode(ids, added=self._embedded(counted), cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
+        hidden = self.encode(ids, added=self._embed_ngrams(counted), cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), counted)
 
     def expert_outputs(
@@ -244,16 +250,16 @@ class GPT(LanguageModel):
         before: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return what bukva.models.ngrams.adaptive mixes: the network's log-probabilities and the experts' powers.
+        """Return the network's log-probabilities and the powers of the experts, for bukva.models.ngrams.adaptive.
 
-        Args: as of `forward`; without `wanted`, n is B T.
+        The arguments are those of `forward`. Without `wanted`, n is B T.
 
         Returns:
             (n, V) log-probabilities of the network, and (n, R + 1) powers of the orders and, last, of the network. A
-            GPT without n-grams has learned no powers: the longest order and the network start with half each.
+            GPT without n-grams has learned no powers. The longest order and the network then get 0.5 each.
         """
         counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
-        added = self._embedded(counted) if counted else None
+        added = self._embed_ngrams(counted) if counted else None
         hidden = self.encode(ids, added=added, cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
         network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
         if counted:
@@ -269,10 +275,11 @@ class GPT(LanguageModel):
         numbers: Tensor | None = None,
         batch_size: int = 0,
     ) -> Examples:
-        """Look up the n-grams of the windows. The windows that ngram_dropout takes come last and have none.
+        """Look up the n-grams of the windows. LanguageModel.examples explains the arguments.
 
-        The network alone learns from these. They are chosen in the whole batch and spread over it, so micro-batches and
-        processes learn what the whole batch learns. Arguments as of LanguageModel.examples.
+        The fraction `ngram_dropout` of the windows gets no n-grams and trains the network alone. These windows come
+        last in the result. They are chosen by their index in the whole batch, spread evenly over it. So dividing a
+        batch into micro-batches and processes does not change which windows have n-grams.
         """
         if self.ngrams is None:
             return super().examples(ids, targets)
@@ -287,21 +294,21 @@ class GPT(LanguageModel):
         return Examples(ids, targets, counted, (n * B) / (len(ids) * (B - int(dropped.sum()))))
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the loss of the full model, and what training minimises: with n-grams also the network's own loss."""
+        """Return the loss of the full model, and the minimized loss, which with n-grams adds the network's own loss."""
         if self.ngrams is None:
             return super().losses(examples)
         ids, targets, counted, weight = examples
-        hidden = self.encode(ids, added=self._embedded(counted) if counted else None)  # (B, T, C)
+        hidden = self.encode(ids, added=self._embed_ngrams(counted) if counted else None)  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        if counted is None:  # a loss of zero, so that every process has gradients of the same parameters
-            unused = [*self.experts.parameters(), *([self.ngram_embedding.weight] if self.ngrams.is_shown else [])]
-            whole = 0.0 * sum(parameter.sum() for parameter in unused)
-            return Losses(whole, whole + self.config.network_loss * network)
+        if counted is None:  # a loss of zero gives every process gradients of the same parameters
+            unused = [*self.experts.parameters(), *([self.ngram_embedding.weight] if self.ngrams.is_input else [])]
+            full = 0.0 * sum(parameter.sum() for parameter in unused)
+            return Losses(full, full + self.config.network_loss * network)
         n = len(counted.probabilities)
-        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], counted).flatten(0, 1), targets[:n].flatten())
-        whole = weight * whole
-        return Losses(whole, whole + self.config.network_loss * network)
+        full = F.cross_entropy(self.experts(hidden[:n], logits[:n], counted).flatten(0, 1), targets[:n].flatten())
+        full = weight * full
+        return Losses(full, full + self.config.network_loss * network)
 
     def encode(
         self,
@@ -311,25 +318,28 @@ class GPT(LanguageModel):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """The output of the stack at each position.
+        """Return the hidden states after the last block and norm.
 
         Args:
-            ids: (B, T) ids; with a cache, those after the cached positions.
-            added: (B', T, C) to add to the embeddings of the first B' sequences.
-            cache: keys and values of the positions before; those of ids are added.
-            wanted: (B, T), the positions whose output is returned; all by default.
+            ids: (B, T). With a cache, they follow the cached positions.
+            added: (B', T, C), added to the embeddings of the first B' sequences.
+            cache: keys and values of the positions before `ids`. The keys and values of `ids` are appended.
+            wanted: (B, T), True at the positions to return; all by default.
 
         Returns:
-            (B, T, C), or (n, C) of the n wanted positions.
+            (B, T, C), or (n, C) for n wanted positions.
         """
         x, cos_sin = self.embed(ids, cache.length if cache else 0, added)
         return self.ln_f(self.blocks(x, cos_sin=cos_sin, cache=cache, wanted=wanted))
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """(B, T) ids from position `start` on -> (B, T, C), what the first block reads, and rotary angles, (2, T, hs).
+        """Return the input of the first block for (B, T) ids at positions from `start` on.
+
+        Returns:
+            (B, T, C) embeddings, and the (2, T, hs) cosines and sines of rotary positions, or None without these.
 
         Raises:
-            ValueError: more characters than block_size.
+            ValueError: there are more characters than block_size.
         """
         stop = start + ids.shape[1]
         if stop > self.block_size:
@@ -341,12 +351,12 @@ class GPT(LanguageModel):
             x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
         return self.dropout(x), self.cos_sin[:, start:stop] if self.config.positions == "rotary" else None
 
-    def _embedded(self, counted: NgramFeatures) -> Tensor | None:
-        """(B, T, C) embedding of the longest order's distributions; None if the network does not see them."""
+    def _embed_ngrams(self, counted: NgramFeatures) -> Tensor | None:
+        """Return the (B, T, C) embedding of the longest order's distributions; None if they are not an input."""
         return None if counted.longest is None else self.ngram_embedding(counted.longest)
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialize(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

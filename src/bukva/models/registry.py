@@ -1,7 +1,7 @@
 """The models by name.
 
-A model is a module with a KIND, a line in MODELS, and to be trained and scored a script stages/train_NAME.py and a
-stage in dvc.yaml. It is imported when it is chosen.
+To add a model, write a module with a KIND and add it to MODELS. To train and score it, add a script
+stages/train_NAME.py and a stage in dvc.yaml. A module is imported when its model is used.
 """
 
 import importlib
@@ -21,7 +21,7 @@ MODELS = {
 
 
 def kind_of(name: str) -> Kind:
-    """How a model is configured and built.
+    """Return the classes of the model with this name.
 
     Raises:
         KeyError: no model has this name.
@@ -30,23 +30,23 @@ def kind_of(name: str) -> Kind:
 
 
 def build(config: Config) -> LanguageModel:
-    """A new model of this shape, initialised from torch's global generator."""
+    """Return a new model of this shape, initialized from torch's global generator."""
     return kind_of(config.name).build(config)
 
 
 def build_empty(config: Config) -> LanguageModel:
-    """A model of this shape on torch's meta device: names and shapes without memory, so a config may claim any size."""
+    """Return a model of this shape on torch's meta device: names and shapes of tensors, but no memory."""
     with torch.device("meta"), _WithoutInitialValues():
         return build(config)
 
 
 def count_parameters(config: Config) -> int:
-    """How many parameters a model of this shape has; shared ones count once."""
+    """Return the number of parameters of a model of this shape, where shared parameters count once."""
     return sum(parameter.numel() for parameter in build_empty(config).parameters())
 
 
 class _WithoutInitialValues(TorchFunctionMode):
-    """Skips torch.nn.init, which imports the compiler of torch for tensors on the meta device: 2 to 3 seconds."""
+    """Skip torch.nn.init, which for tensors on the meta device imports torch's compiler and takes 2 to 3 seconds."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

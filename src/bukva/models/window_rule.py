@@ -1,10 +1,11 @@
-"""Scoring: the nats of every character of a split.
+"""Scoring: compute the nats of every character of a split by sliding windows.
 
-The window rule: every character of a split except the first is scored once, given the text before it in its own work.
-Windows of block_size have a stride of half a block; each window after the first scores only the characters that no
-earlier window has scored, so each has at least block_size - stride characters of context. The counts of a model see the
-K - 1 ids before each character, K the length of the longest n-gram, where those before its window are of the same work,
-too. Scores under different window rules cannot be compared.
+The window rule defines the context of each character, and scores under different window rules cannot be compared.
+Every character of a split except the first is scored once, given the text before it in its own work. Windows of
+`block_size` move by a stride of half a block. Each window after the first scores only the characters that no earlier
+window has scored. So these characters have at least `block_size - stride` characters of context. N-gram counts use the
+K - 1 ids before each character, where K is the length of the longest n-gram. These ids may be before the window, but
+must be in the same work.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,60 +24,62 @@ from bukva.core.progress import OnProgress, no_progress
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
-# Characters of one forward pass: on a CPU activations then stay in the cache of a core, and a GPU is busy.
+# Maximum ids of a forward pass: activations stay in the cache of a CPU core, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
-# Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
+# Maximum logits of a forward pass: with a large vocabulary, the distributions of a GPT with n-grams need much memory.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
-Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
-MOST_SCORED = 2**18  # ids of train, and of val during a training: more of them take minutes and tell little more
-N_RUNS = 16  # places that text is taken from when it has more
+Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n,) ids that followed
+# Maximum scored ids of `train`, and of `val` during training: more ids take minutes and hardly change the score.
+MOST_SCORED = 2**18
+N_RUNS = 16  # number of excerpts that a longer text is scored on
 Places = npt.NDArray[np.int64]
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Score:
-    """A mean loss, and the number of characters that it is over."""
+    """Mean loss per character, and the number of characters."""
 
     nats_per_char: float
     chars: int
 
     @classmethod
     def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
-        """The score of (n,) nats of ids, which stand for `chars` characters; summed in float64."""
+        """Return the score of (n,) nats of ids that decode to `chars` characters. The nats are summed in float64."""
         return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
 
     @property
     def bits_per_char(self) -> float:
-        """The headline number."""
+        """Mean loss in bits, the main score of a model."""
         return bits(self.nats_per_char)
 
 
 def ids_per_batch(model: nn.Module) -> int:
-    """How many ids a forward pass scores: fewer for a large vocabulary."""
+    """Return the maximum number of ids of a forward pass, which is smaller for a large vocabulary."""
     device = next(model.parameters()).device.type
     return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // int(model.config.vocab_size)))
 
 
 def stride_of(block_size: int) -> int:
-    """The stride of the window rule: half a block."""
+    """Return the stride of the window rule, half a block."""
     return max(1, block_size // 2)
 
 
 def context_of(model: nn.Module, block_size: int, stride: int) -> int:
-    """How many ids before the first that is scored the window rule uses at most.
+    """Return the maximum number of ids before the first scored id that the window rule uses.
 
-    The window begins block_size - stride + 1 before it, and counts see n_before + 1.
+    The window starts block_size - stride + 1 ids before the first scored id. N-gram counts use n_before + 1 ids.
     """
     return max(block_size - stride, int(model.config.n_before)) + 1
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
-    """Runs of (N,) ids, spread evenly, with at least n_ids to score among them; all of ids where it has fewer.
+    """Return N_RUNS evenly spaced excerpts of (N,) ids, which together have at least n_ids scored ids.
 
-    Each has n_before + 1 ids of context, where there are so many.
+    If the text is too short, return all of it as one passage. Each excerpt has n_before + 1 ids of context, or as many
+    as are before it.
     """
-    length = -(-n_ids // N_RUNS) + 1  # the first id of a run is context only
+    length = -(-n_ids // N_RUNS) + 1  # the first id of an excerpt is only context
     if length * N_RUNS >= len(ids):
         return [Passage(0, ids, 1)]
     starts = np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64).tolist()
@@ -85,7 +88,7 @@ def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """(N,) ids -> (n, length), windows spread evenly; fewer where the text is too short for n side by side."""
+    """Return (n, length) evenly spaced windows of (N,) ids; fewer if n windows would overlap."""
     starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
@@ -99,7 +102,7 @@ def nats_of(
     of_train: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> npt.NDArray[np.float32]:
-    """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
+    """Return the (N - 1,) nats of `ids[1:]`, each given the ids before it in its window; N >= 2."""
     return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, on_progress=on_progress)
 
 
@@ -115,19 +118,26 @@ def nats_of_passages(
     on_progress: OnProgress = no_progress,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
-    """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
+    """Return the (N,) nats of all scored ids, passage by passage, each given the ids before it in its window.
 
-    Windows of all passages are computed together, longest first, and each batch is as long as its longest window. Only
-    of the ids that are scored are probabilities computed. A window may reach beyond its passage: a causal model does
-    not see what follows.
+    Windows of all passages are computed together, longest first. Each batch is as long as its longest window. Logits
+    are computed only for scored ids. A window may extend beyond its passage, because a causal model does not see later
+    positions. Scores are computed in float32, whatever precision the model was trained in, and without dropout. The
+    model's mode is restored.
 
-    of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
-    beyond: what the model counts sees the ids of the passage before the window, too.
-    on_progress: called with the number of ids that were scored since the last call.
-    watch: sees what the model predicted for them.
+    Args:
+        model: model to score with.
+        passages: at least one scored id in total.
+        block_size: length of the windows.
+        stride: 1 to block_size.
+        of_train: the passages are of the training split. A model with n-grams then leaves each scored occurrence out of
+            its counts.
+        beyond: n-gram counts also see ids that are before the window, in the same passage.
+        on_progress: called with the number of ids that were scored since the last call.
+        watch: called with the logits of the scored ids and with these ids; each comes once.
 
-    Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
-    restored. 1 <= stride <= block_size.
+    Raises:
+        ValueError: nothing to score, or a wrong stride.
     """
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
@@ -142,7 +152,7 @@ def nats_of_passages(
 
     for batch, logits in computed(model, work, logits_of):
         followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
-        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for a GPU
         places.append(batch.places)
         if watch:
             watch(logits, followed)
@@ -151,10 +161,11 @@ def nats_of_passages(
 
 
 @contextmanager
-def _workers(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Yield a `map` that computes batches at the same time, one thread for each: threads that share a batch wait.
+def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """Yield a `map` that computes batches in parallel, each in one thread.
 
-    So the bytes do not depend on the number of threads, unless there is one batch only.
+    Several threads for one batch would wait for each other. One thread for each also makes the result independent of
+    the number of threads, unless there is only one batch.
     """
     n_threads = torch.get_num_threads()
     if min(n_threads, n_batches) == 1:
@@ -165,17 +176,17 @@ def _workers(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
     try:
         yield threads.map
     finally:
-        threads.shutdown(cancel_futures=True)  # who interrupts it does not wait for the batches that are left
+        threads.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining batches
         torch.set_num_threads(n_threads)
 
 
 class Batch(NamedTuple):
-    """Windows that are computed together.
+    """Windows of one forward pass.
 
-    ids: (B, T + 1); the last T are those that may be scored.
+    ids: (B, T + 1). The last T ids may be scored.
     before: (B, n_before), the ids before each window in its passage, NO_ID where there are none.
-    wanted: (B, T), which of these are scored.
-    places: (n,), where those are among the ids of all passages.
+    wanted: (B, T), True at the ids that are scored.
+    places: (n,), index of each scored id in the joined ids of all passages.
     """
 
     ids: Tensor
@@ -184,18 +195,18 @@ class Batch(NamedTuple):
     places: Places
 
     def to(self, device: torch.device) -> "Batch":
-        """The same with its tensors on a device."""
+        """Return a copy with the tensors on a device."""
         return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.places)
 
 
 def batches(
     passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int = 0
 ) -> Iterator[Batch]:
-    """The windows of passages in batches of at most n_ids ids, or of one window; the longest first."""
+    """Yield the windows of all passages, longest first, in batches of at most n_ids ids (but at least one window)."""
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)
     _, starts, _, stops = windows.T
-    lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
+    lengths = np.minimum(_round_up(stops - 1 - starts), block_size)  # cut the end that is not scored
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         length = int(lengths[order[0]])
@@ -209,51 +220,52 @@ def batches(
 
 
 def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """(W, 4), where in the joined passages its passage begins, each window starts, scores first, and its passage stops.
+    """Return the (W, 4) edges of all windows, as indices into the joined passages.
 
-    Each scores what no earlier one has scored, and nothing that is context. Of a longer context the first window holds
-    as much as the others.
+    The columns are: start of the passage, start of the window, first id that the window scores, end of the passage. A
+    window does not score context, or ids that an earlier window has scored. The first window of a passage has at most
+    as much context as the other windows; more context of the passage is skipped.
     """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
     skipped = np.maximum(0, n_context - (block_size - stride + 1))
     n_windows = 1 + np.maximum(0, -(-(lengths - skipped - 1 - block_size) // stride))
-    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
-    of = np.repeat(np.arange(len(passages)), n_windows)  # (W,) the passage of each
-    starts = skipped[of] + number * stride
-    firsts = np.maximum(n_context[of], np.where(number == 0, 1, starts + block_size - stride + 1))
-    windows = np.stack([np.zeros_like(starts), starts, firsts, lengths[of]], axis=1)
-    return windows + (lengths.cumsum() - lengths)[of, None]
+    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # within the passage
+    passage_of = np.repeat(np.arange(len(passages)), n_windows)  # (W,) the passage of each window
+    starts = skipped[passage_of] + number * stride
+    firsts = np.maximum(n_context[passage_of], np.where(number == 0, 1, starts + block_size - stride + 1))
+    windows = np.stack([np.zeros_like(starts), starts, firsts, lengths[passage_of]], axis=1)
+    return windows + (lengths.cumsum() - lengths)[passage_of, None]
 
 
-def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(W,) lengths, rounded up to 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 and so on: on a CPU each new shape takes time."""
-    n_bits = np.frexp(lengths - 1)[1]  # the next power of two has this exponent
+def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Round (W,) lengths up to 3, 4, 6, 8, 12, 16, 24, 32, 48 and so on, because on a CPU each new shape takes time."""
+    n_bits = np.frexp(lengths - 1)[1]  # exponent of the next power of two
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
 
 
 def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
-    """Yield each batch, and what `compute` makes of it on the device of the model, in evaluation mode."""
+    """Yield each batch with the result of `compute`, which runs on the model's device and in evaluation mode."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     work = list(work)
-    # a new thread does not inherit autocast, and without it bf16 blocks refuse float32 activations
+    # new threads do not inherit autocast, and without autocast bf16 blocks reject float32 activations
     dtype, enabled = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
 
     def on_device(batch: Batch) -> R:
         with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=enabled):
             return compute(batch.to(device))
 
-    with _workers(len(work) if device.type == "cpu" else 1) as mapped:
+    with _parallel_map(len(work) if device.type == "cpu" else 1) as mapped:
         yield from zip(work, mapped(on_device, work), strict=True)
     model.train(was_training)
 
 
 def pieces(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
-    """A passage in pieces of about n_ids scored ids. Their windows, and the ids before, are those of the whole."""
+    """Divide a passage into pieces of about n_ids scored ids, with the windows and contexts of the whole passage."""
     context = block_size - stride + 1 + n_before
     skipped = max(0, passage.n_context - (block_size - stride + 1))
-    edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # what each window but the first scores first
+    edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # first scored ids, without the first window
     edges = edges[:: max(1, n_ids // stride)][1:].tolist()
     starts, stops = [passage.n_context, *edges], [*edges, len(passage.ids)]
     n_contexts = [passage.n_context, *[context] * len(edges)]
@@ -266,12 +278,15 @@ def pieces(passage: Passage, block_size: int, stride: int, n_before: int, n_ids:
 def share_of_nats(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
-    """The share of process `rank` of `size` in `nats_of`: a run of windows; all shares in order are the whole."""
+    """Return the part of `nats_of` that process `rank` of `size` computes, from consecutive windows.
+
+    The parts of all ranks in order are the result of `nats_of`.
+    """
     n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
     first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
     if first == stop:
         return np.empty(0, np.float32)
     end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
-    scored = first * stride + block_size - stride + 1 if first else 1  # the first id that no other share scores
+    scored = first * stride + block_size - stride + 1 if first else 1  # first scored id of this process
     n_context = min(scored, context_of(model, block_size, stride))
     return nats_of_passages(model, [Passage(0, ids[scored - n_context : end], n_context)], block_size, stride)

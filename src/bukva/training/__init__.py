@@ -1,1 +1,1 @@
-"""Training. Read run.py first: the loop; the other modules are its parts."""
+"""The training loop and its parts. Read run.py first, which has the loop."""

@@ -1,4 +1,4 @@
-"""What the training loop calls while it runs; two of them: the curve as a file, and an early end."""
+"""The interface of callbacks, and two callbacks: one writes the curve to a file, one stops a training early."""
 
 # ruff: noqa: ARG002 (these methods do nothing)
 
@@ -14,40 +14,42 @@ COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "le
 
 
 class Callback(Protocol):
-    """What a training calls at its start, after each scoring and update, and at its end.
+    """Callback of the training loop, called at the start, after each update, and at the end.
 
-    A subclass overrides what it needs. Callbacks are called in the order of their list. (Each `return` tells mypy that
-    the method is not abstract.)
+    A subclass overrides the methods that it needs. Callbacks are called in the order of their list.
     """
 
+    # the `return` statements show mypy that the methods are not abstract
+
     def on_start(self, state: TrainState) -> None:
-        """Before anything: the state is new, or restored from a checkpoint."""
+        """Called before the first scoring and update. The state is new or restored from a checkpoint."""
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """After every update, and after the scoring before the first. May set state.stop_requested."""
+        """Called after every update, and after the scoring before the first update. May set `state.stop_requested`."""
         return
 
     def on_end(self, state: TrainState) -> None:
-        """After the last update, unless a callback asked to stop."""
+        """Called after the last update, unless a callback has requested a stop."""
         return
 
 
 class StopAfter(Callback):
-    """A callback that ends a training after n updates, which have the learning rates of the whole."""
+    """Stop a training after `n_updates` updates, without changing their learning rates."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Request the stop."""
+        """Request the stop after `n_updates` updates."""
         state.stop_requested = progress.step >= self.n_updates
 
 
 class CurveFile(Callback):
-    """A callback that writes the curve after each scoring of val; the first row, before any update, has no train loss.
+    """Write the curve to a CSV file after each scoring of val, and at the end.
 
-    So does a training that was restored at its end.
+    Writing at the end restores a missing file when a finished training is resumed. The first row is from before the
+    first update and has no train loss.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The training loop of bukva: `run_training`, for both models and for every study that trains.
+"""The training loop, `run_training`, which trains all models of the stages and of the studies.
 
-It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and request a stop.
+The loop itself uses no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and
+request a stop.
 """
 
 import functools
@@ -29,7 +30,8 @@ from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Windows, micro_batches, prefetched
 
-EXPLODED = 10.0  # times the first loss; detected from the train loss, because val may rise by overfitting
+# A train loss above this multiple of the first loss has exploded. The val loss may also rise by overfitting.
+EXPLODED = 10.0
 
 ScoreVal = Callable[[LanguageModel, Group], float]  # -> nats per character of val; each process computes its share
 
@@ -38,12 +40,14 @@ ScoreVal = Callable[[LanguageModel, Group], float]  # -> nats per character of v
 class Task:
     """One training job: model factory, batches, validation and settings.
 
-    build: makes the model before its first update, from torch's global generator.
-    windows: the batch of each step, from train.
-    score_val: nats per character of val.
-    chars_per_id: mean number of characters of an id of train; 1 for characters.
-    ngrams: folder that may hold the counts of train, for a model with n-grams.
-    group: the processes that a launcher started; each runs the same loop with a state of its own, and all states agree.
+    build: builds and initializes the model, from torch's global generator.
+    windows: batches of the training split.
+    score_val: returns the nats per character of val.
+    recipe: hyperparameters of the training.
+    machine: device and precision.
+    chars_per_id: mean number of characters per id of the training split; 1 for a character tokenizer.
+    ngrams: folder that may hold the n-gram counts of the training split, for a model with n-grams.
+    group: the processes that a launcher started. Each one runs the same loop on its own copy of the state.
     """
 
     build: Callable[[], LanguageModel]
@@ -66,33 +70,36 @@ class Task:
         ngrams: Path | None = None,
         group: Group = ALONE,
     ) -> Self:
-        """Train a model of this shape on splits["train"], scoring val, or MOST_SCORED ids of it, by the window rule."""
+        """Return the task to train a model of this shape on `splits["train"]`.
+
+        Val is scored by the window rule (bukva.models.window_rule), on at most about MOST_SCORED ids.
+        """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
-        val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
-        runs = evenly_spaced(val, MOST_SCORED)
-        val_chars = sum(total(tokenizer.chars_of, run.scored) for run in runs)
+        val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
+        excerpts = evenly_spaced(val, MOST_SCORED)
+        val_chars = sum(total(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
         train_chars = total(tokenizer.chars_of, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
-            T, share = model.block_size, (group.rank, group.size)
-            shares = [share_of_nats(model, run.ids, T, stride_of(T), *share) for run in runs]
+            T, process = model.block_size, (group.rank, group.size)
+            shares = [share_of_nats(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
     def job(self, state: TrainState) -> Job:
-        """Return the training as backends see it."""
+        """Return the description of the training that backends need."""
         shape = self.windows.batch_size, self.windows.block_size
         return Job(state.model, state.optimizer, shape, self.recipe.n_steps)
 
     def chars_seen(self, step: int) -> int:
-        """Characters learned from after `step` updates, those of later epochs again."""
+        """Number of characters trained on after `step` updates. Later epochs count again."""
         return round(step * self.windows.ids_per_step * self.chars_per_id)
 
 
 def start(task: Task) -> TrainState:
-    """Return the state before the first update: weights are a function of shape and seed."""
+    """Return the state before the first update. The weights are a function of shape and seed."""
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
     model.count(task.windows.ids, task.ngrams)
@@ -101,10 +108,10 @@ def start(task: Task) -> TrainState:
 
 
 def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
-    """Train from `state`, new or restored, up to recipe.n_steps, or until recipe.patience runs out.
+    """Train from `state`, new or restored, until `recipe.n_steps`, or until `recipe.patience` is exhausted.
 
-    Val is scored before the first update, every eval_every updates and after the last; state.best_weights are those
-    with the best score.
+    Val is scored before the first update, every `eval_every` updates and after the last update. `state.best_weights`
+    are the weights with the best score.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or has exploded.
@@ -157,8 +164,8 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
     """Make one optimizer update from the micro-batches of this process's share of a batch.
 
     Returns:
-        (2,) of the whole batch: mean nats per id, and the norm of the gradient before it is clipped. They are float64
-        on the device: reading them here makes the processor wait for a GPU.
+        (2,) for the whole batch: mean nats per id, and the norm of the gradient before clipping. The tensor is float64
+        and stays on the device, because reading it would make the CPU wait for the GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
@@ -166,7 +173,7 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
         with machine.autocast():
             losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
         share = len(examples.ids) / recipe.batch_size
-        (losses.minimised * share).backward()  # adds to the gradients
+        (losses.minimised * share).backward()  # accumulates gradients
         nats += losses.nats.detach() * share
     parameters = list(state.model.parameters())
     nats, norm = group.sum_gradients(parameters, nats)
@@ -188,12 +195,12 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     if state.updates:
         nats, norm = (state.sums / state.updates).tolist()
         train = nats / task.chars_per_id
-    first = state.curve[0].val_nats_per_char if state.curve else None  # about as high as the first train loss
+    first = state.curve[0].val_nats_per_char if state.curve else None  # close to the first train loss
     if not math.isfinite(val) or (train is not None and not math.isfinite(train)):
         what = f"the loss is NaN or infinite (train {train}, val {val} nats per character)"
         raise DivergedError(state.step, rate, what)
     if train and first and train > EXPLODED * first:
-        raise DivergedError(state.step, rate, f"train is {train:.4g} nats per character, and was {first:.4g}")
+        raise DivergedError(state.step, rate, f"the train loss rose from {first:.4g} to {train:.4g} nats per character")
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
     state.sums, state.updates = torch.zeros_like(state.sums), 0
@@ -202,33 +209,33 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
 
 
 def out_of_patience(state: TrainState, recipe: Training) -> bool:
-    """Whether the last recipe.patience scorings of val brought no improvement."""
+    """Return whether the last `recipe.patience` scorings of val brought no improvement."""
     return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
 
 
-# ---- what is a function of the step: its learning rate, and its randomness
+# ---- functions of the step: learning rate and random seed
 
 
 def learning_rate(step: int, recipe: Training) -> float:
-    """The learning rate of update `step` (counted from 1).
+    """Return the learning rate of update `step`, counted from 1.
 
-    It rises linearly over the first warmup_steps updates, then falls linearly to decay_to times recipe.learning_rate at
-    the last one; decay_to = 1 keeps it constant. (A cosine was worse; docs/dev/log.md.)
+    The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times
+    `learning_rate` at the last update; `decay_to=1` keeps it constant. A cosine was worse (docs/dev/log.md).
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps
-    first = max(recipe.warmup_steps, 1)  # the update with the full rate
+    first = max(recipe.warmup_steps, 1)  # first update with the full rate
     progress = (step - first) / max(recipe.n_steps - first, 1)
     return recipe.learning_rate * (1 - (1 - recipe.decay_to) * progress)
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's global generators, which initialisation and dropout draw from, for one step of one process.
+    """Seed torch's global generators for one step of one process. Initialization and dropout use these generators.
 
-    Randomness that is a function of these numbers needs no generator state in a checkpoint, and nothing that happens
-    between two steps can disturb it.
+    The randomness of a step is a function of the arguments. So a checkpoint needs no generator state, and random
+    numbers that are drawn between two steps change nothing.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms, for devices that are not there
+    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms for absent devices
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed(number)

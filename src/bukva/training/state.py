@@ -1,4 +1,4 @@
-"""The state of a training: one object that can be saved and restored."""
+"""The state of a training, which checkpoints save and restore."""
 
 import dataclasses
 import math
@@ -21,10 +21,10 @@ class DivergedError(BukvaError):
 
 @dataclass(frozen=True)
 class Progress:
-    """The training after `step` updates; the losses and the norm are given when val was scored.
+    """The progress of a training after `step` updates. Losses and gradient norm are None unless val was scored.
 
-    train_nats_per_char, gradient_norm: means over the updates since the last scoring, so None at the first one; the
-    norm is that of the whole gradient, before it is clipped.
+    train_nats_per_char, gradient_norm: means over the updates since the last scoring; None before the first update.
+        The norm is the norm of the whole gradient before clipping.
     """
 
     step: int
@@ -39,29 +39,30 @@ class Progress:
 class TrainState:
     """Model, optimizer, step, running sums, best weights and curve.
 
-    Everything else that the next update depends on is a parameter or a function of seed and step: data order,
-    learning rate, dropout.
+    The next update depends on nothing else that a checkpoint would have to hold. Data order, learning rate and dropout
+    are functions of the parameters, the seed and the step.
     """
 
     def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
         device = next(model.parameters()).device
         self.step = 0
-        self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # train nats, norms; since the last scoring
-        self.updates = 0  # since the last scoring
+        # sums of the train nats and of the gradient norms since the last scoring
+        self.sums = torch.zeros(2, dtype=torch.float64, device=device)
+        self.updates = 0  # number of updates since the last scoring
         self.best_step = 0
         self.best_val = math.inf
         self.best_weights = self.weights()
         self.curve: list[Progress] = []  # one point for each scoring of val
-        self.samples: list[str] = []  # what the model wrote then, if a callback lets it
+        self.samples: list[str] = []  # texts that a callback generated at the scorings, if there is such a callback
         self.stop_requested = False  # set by a callback; the loop ends before the next update
 
     def weights(self) -> Tensors:
-        """A copy of the model's weights, on the CPU."""
+        """Return a copy of the model's weights on the CPU."""
         return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything, as tensors, numbers, and dictionaries and lists of them."""
+        """Return the whole state as tensors, numbers and strings, in dictionaries and lists."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -85,7 +86,7 @@ class TrainState:
         self.curve = [Progress(**values) for values in saved["curve"]]
 
     def check_finite(self, learning_rate: float) -> None:
-        """Raise for a state that must not replace a good checkpoint.
+        """Check that the state may replace a good checkpoint.
 
         Raises:
             DivergedError: the loss, the gradient or a weight is NaN or infinite.

@@ -1,4 +1,4 @@
-"""Counts that go on counting: against dictionaries of tuples, and what an honest adaptive score must not do."""
+"""Online adaptation, compared with an implementation with dictionaries; and properties of an honest adaptive score."""
 
 from collections import Counter, defaultdict
 
@@ -37,7 +37,7 @@ def read(one, ids, of=(0.3, 0.4, 0.6)):
 
 
 class Slow:
-    """Grams as tuples in dictionaries, and every sum written out."""
+    """Reference implementation: grams are tuples in dictionaries, and every sum is written out."""
 
     def __init__(self, orders, of_top, of_shorter):
         self.orders, self.of_top, self.of_shorter = orders, of_top, of_shorter
@@ -55,20 +55,20 @@ class Slow:
                 self.counts[gram] += 1
 
     def distributions(self, text):
-        """By order, and the row of the gate."""
-        p, row, found = np.full(V, 1 / V), 0, []
+        """Return the distribution of each order, and the row of the gate."""
+        p, row, distributions = np.full(V, 1 / V), 0, []
         for order in range(1, self.orders[-1] + 1):
             context = tuple(text[len(text) - order + 1 :])
             is_known = len(context) == order - 1
             n = np.array([self.counts[(*context, x)] if is_known else 0 for x in range(V)])
             lefts = np.array([len(self.lefts[(*context, x)]) if is_known else 0 for x in range(V)])
             if order in self.orders:
-                found.append(self.refined(p, n, self.of_top[order]))
+                distributions.append(self.refined(p, n, self.of_top[order]))
             p = self.refined(p, lefts, self.of_shorter[order])
             if n.any():
                 followed = (n > 0).sum()
                 row = CLASSES * (order - 1) + (0 if followed == 1 else 1 if followed < 4 else 2)
-        return found, row
+        return distributions, row
 
     @staticmethod
     def refined(p, counts, discounts):
@@ -79,7 +79,7 @@ class Slow:
 
 
 def slow_nats(works):
-    """The nats of the scored ids of works, (before, scored) each, as one stream."""
+    """Return the nats of the scored ids of all works, which are pairs (before, scored), in reading order."""
     model = KneserNey.count(TRAIN, V, K)
     known = Slow(ORDERS, *(smoothed.discounts for smoothed in model.smoothing))
     known.count(TRAIN.tolist())
@@ -111,11 +111,11 @@ def slow_nats(works):
 
 def test_an_implementation_with_dictionaries_agrees_to_1e_9_over_several_works():
     works = [(BEFORE.tolist(), TEXT.tolist()), ([], TEXT[::-1].tolist()), (TEXT[:3].tolist(), BEFORE.tolist())]
-    one, found = reader(), []
+    one, nats = reader(), []
     for before, scored in works:
         one.start(np.array(before, np.int64))
-        found.append(read(one, scored))
-    np.testing.assert_allclose(np.concatenate(found), slow_nats(works), rtol=0, atol=1e-9)
+        nats.append(read(one, scored))
+    np.testing.assert_allclose(np.concatenate(nats), slow_nats(works), rtol=0, atol=1e-9)
 
 
 def test_distributions_sum_to_1_before_and_after_every_id():
@@ -145,7 +145,7 @@ def test_a_changed_id_changes_no_score_before_it_and_some_after_it(t):
 
 
 def test_nothing_is_known_of_a_text_before_it_is_read():
-    """Until something was learned, the whole is the product with the powers that were given."""
+    """Before the first id is learned, the prediction is the product with the given powers."""
     model = KneserNey.count(TRAIN, V, K)
     first = read(reader(), TEXT[:1], COUNTED)
     assert first == pytest.approx(model.nats(TEXT[:1], K))
@@ -156,13 +156,13 @@ def test_a_repeat_is_learned_and_a_shuffled_text_gains_nothing():
     twice = read(reader(), np.tile(unheard, 2), COUNTED)
     assert twice[97:].mean() < 0.3 * twice[:97].mean()
     shuffled = RNG.permutation(np.tile(unheard, 2))
-    static = KneserNey.count(TRAIN, V, K).nats(shuffled, 1)  # nothing but frequencies is left of it
+    static = KneserNey.count(TRAIN, V, K).nats(shuffled, 1)  # shuffling keeps only the frequencies
     assert read(reader(), shuffled, COUNTED).mean() > static.mean() - 0.05
 
 
 def test_what_was_forgotten_is_not_known_and_train_is():
     one, rng = reader(), np.random.default_rng(6)
-    for _ in range(7):  # texts whose beginnings, too, have grams that train does not have
+    for _ in range(7):  # random texts have grams that are not in train, also at their beginnings
         one.start(rng.integers(0, V, 23))
         read(one, rng.integers(0, V, 11))
         one.forget()
@@ -194,5 +194,5 @@ def test_going_on_after_a_text_counts_nothing_and_counting_needs_no_score():
         each.start(BEFORE)
         (each.count if log_probs else lambda ids, each=each: read(each, ids, COUNTED))(TEXT)
         log_probs.append(each.log_probs(network(1)[0], np.array(COUNTED, np.float32)))
-    np.testing.assert_allclose(*log_probs, atol=0.5)  # what was scored has moved the powers, too
+    np.testing.assert_allclose(*log_probs, atol=0.5)  # scoring has also changed the powers
     assert (log_probs[0] != log_probs[1]).any()

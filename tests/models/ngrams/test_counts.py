@@ -1,4 +1,4 @@
-"""Baselines against counting one character at a time."""
+"""Baselines, compared with counting one character at a time."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ def text(n, seed=1):
 
 
 def count_one_by_one(train, scored, order, smoothing):
-    """Mean bits of a table of n-grams, one character at a time."""
+    """Return the mean bits under a table of n-grams, computed one character at a time."""
     grams = Counter(tuple(train[i - order : i + 1]) for i in range(1, len(train)))
     contexts = Counter(gram[:-1] for gram in grams.elements())
     bits = 0.0

@@ -1,4 +1,4 @@
-"""Kneser-Ney against the formulas of Chen & Goodman (1998), computed one character at a time."""
+"""Kneser-Ney, compared with the formulas of Chen & Goodman (1998), computed one character at a time."""
 
 import math
 
@@ -15,7 +15,7 @@ from bukva.models.ngrams.trie import count_ngrams
 
 @st.composite
 def cases(draw):
-    """(ids of train, ids to score, V, order)."""
+    """Draw ids of train, ids to score, V and an order."""
     V = draw(st.integers(1, 5))
     ids = st.integers(0, V - 1)
     train = draw(st.lists(ids, min_size=1, max_size=60))

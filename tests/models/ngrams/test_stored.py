@@ -1,4 +1,4 @@
-"""Counts on disk are those that were counted, and are mapped only for the text that they are of."""
+"""N-gram counts on disk equal counts in memory, and are mapped only for the text that they were counted on."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TRAIN = skewed(997, V, seed=3)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A project whose stage baselines has counted TRAIN up to order K."""
+    """Folder with the counts of TRAIN up to order K, as stage `baselines` writes it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     save_counts(tmp_path / "data" / "ngrams", TRAIN, KneserNey.count(TRAIN, V, K))
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Whether something was counted."""
+    """List of the calls that count n-grams."""
     calls, count = [], KneserNey.count
     monkeypatch.setattr(KneserNey, "count", lambda *args: calls.append(args) or count(*args))
     return calls
@@ -61,7 +61,7 @@ def test_a_torn_folder_is_not_mapped(folder):
 
 
 def test_a_long_text_outside_of_the_project_is_counted_once(folder, counted, monkeypatch):
-    monkeypatch.setattr(stored, "MANY", 100)
+    monkeypatch.setattr(stored, "MIN_CACHED_IDS", 100)
     other = TRAIN[::-1].copy()
     first, second = (counts_of(other, V, K) for _ in range(2))
     assert len(counted) == 1

@@ -1,4 +1,4 @@
-"""The trie against grams that are counted with dictionaries."""
+"""The trie, compared with grams that are counted with dictionaries."""
 
 from collections import Counter, defaultdict
 
@@ -13,7 +13,7 @@ from bukva.models.ngrams.trie import count_ngrams
 
 
 def by_dictionaries(ids, max_length):
-    """The arrays of the trie, as lists: all grams, the shorter first, those of one length in their order as tuples."""
+    """Return the arrays of the trie as lists. Grams are sorted by length, and then as tuples."""
     counts, before = Counter(), defaultdict(set)
     for length in range(max_length + 1):
         for i in range(len(ids) - length + 1):
@@ -39,7 +39,7 @@ def lists(trie):
 
 @st.composite
 def texts(draw):
-    """(ids, V, greatest length)."""
+    """Draw ids, V and a maximum length."""
     V = draw(st.integers(1, 5))
     return draw(st.lists(st.integers(0, V - 1), max_size=60)), V, draw(st.integers(1, 7))
 
@@ -55,11 +55,11 @@ def test_the_arrays_are_those_of_grams_counted_with_dictionaries(text, dtype):
     assert lists(count_ngrams(np.array(ids, dtype), V, max_length)) == by_dictionaries(ids, max_length)
 
 
-@pytest.mark.parametrize(("V", "dtype", "greatest"), [(256, np.uint8, 10**7), (65_521, np.uint16, trie.GREATEST)])
+@pytest.mark.parametrize(("V", "dtype", "greatest"), [(256, np.uint8, 10**7), (65_521, np.uint16, trie.MAX_CODE)])
 def test_the_greatest_ids_of_a_type_are_counted_as_others_are_by_codes_and_by_their_ranks(
     monkeypatch, V, dtype, greatest
 ):
-    monkeypatch.setattr(trie, "GREATEST", greatest)  # of the codes; above it, ranks take their place
+    monkeypatch.setattr(trie, "MAX_CODE", greatest)  # above it, codes are replaced by ranks
     ids = (V - 1 - skewed(211, 7)).astype(dtype)
-    ids.flags.writeable = False  # as those of a file that is mapped
+    ids.flags.writeable = False  # like a memory-mapped file
     assert lists(count_ngrams(ids, V, 8)) == by_dictionaries(ids.tolist(), 8)

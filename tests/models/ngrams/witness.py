@@ -1,4 +1,4 @@
-"""The formulas of Chen & Goodman (1998), computed with dictionaries one character at a time; and texts to try."""
+"""Reference implementation of the formulas of Chen & Goodman (1998), with dictionaries; and a text for tests."""
 
 import math
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ class Witness:
         return (count - discount(count) + freed * shorter) / sum(followers.values())
 
     def counts(self, length, is_longest):
-        """gram -> its count, or the number of different ids (or the start of train) before it."""
+        """Return the count of each gram, or the number of different ids (or the start of train) before it."""
         counts, before = Counter(), defaultdict(set)
         for i in range(len(self.train) - length + 1):
             gram = self.train[i : i + length]
@@ -41,7 +41,7 @@ class Witness:
 
     @staticmethod
     def discounts(counts):
-        """count -> what is subtracted from it."""
+        """Return the function from a count to its discount."""
         n1, n2, n3, n4 = (sum(count == c for count in counts.values()) for c in (1, 2, 3, 4))
         values = (0.5, 1, 1.5)
         if n1 and n2 and n3:
@@ -53,7 +53,7 @@ class Witness:
 
 
 def skewed(n, V, seed=1):
-    """(n,) ids, of which small ones are frequent and many repeat what was 3 ids before."""
+    """Return (n,) ids. Small ids are frequent, and half of the ids repeat the id 3 positions before."""
     rng = np.random.default_rng(seed)
     ids = (V * rng.random(n) ** 3).astype(np.uint16)
     for i in range(3, n):

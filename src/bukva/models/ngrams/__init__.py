@@ -1,1 +1,1 @@
-"""Counting: the n-grams of train, and the Kneser-Ney model that they make."""
+"""Counts of the n-grams of the training split, and Kneser-Ney models that are computed from them."""

@@ -1,24 +1,28 @@
-"""Reading on: counts that go on counting, and powers that are learned, while a text is scored.
+"""Online adaptation: n-gram counts and expert powers that are updated while a text is scored.
 
-A compressor learns from the text that it compresses. So does this reader: each id is predicted by a full distribution,
-scored, and only then counted. The prediction is a product of experts, as in bukva.models.ngram_memory,
+A compressor learns from the text that it compresses, and `Reader` does the same. It predicts each id by a full
+distribution, scores it, and only then counts it. The prediction is a product of experts, as in
+bukva.models.ngram_memory, where each expert is raised to a power, b + c:
 
     log p(x) = sum_e (b_e + c_e) log p_e(x) - log Z
 
-with the n-grams of train and of all that was read since, the n-grams of this work alone, and the network as experts.
-The powers b are those that the GPT has learned, or a first guess. Their corrections c are learned here: each is the sum
-of three numbers, chosen by how long a context was counted before (and how many ids have followed it), by the same in
-this work, and by the last id. After each id a step of Adagrad (Duchi et al. 2011) lowers its nats.
+The experts are the n-grams of the training split and of all text read since, the n-grams of the current work alone, and
+the network. The powers b are learned by the GPT, or are a first guess. The corrections c are learned here. Each
+correction is a sum of three numbers. The first is selected by the longest context that was counted before: by its
+length, and by the number of different ids that followed it. The second is selected in the same way within the current
+work, and the third by the last id. After each id, a step of Adagrad (Duchi et al. 2011) updates these numbers to lower
+the nats of the id.
 
-Counts are exact: they are always those of train and of what was read, counted together. Discounts stay those of train;
-of a work they are KenLM's where counts tell none. New grams are linked lists beside the trie of train, and `forget`
-takes them out again.
+Counts are exact: they equal the counts of the training split and of the text read, taken together. The discounts are
+not updated. The n-grams of a single work have the fallback discounts of KenLM. New n-grams are stored in linked lists
+next to the trie of the training split, and `Reader.forget` removes them.
 
-Sources: Cleary & Witten 1984 (PPM counts as it goes); Mahoney 2005, "Adaptive weighing of context models for lossless
-data compression", and Mattern 2012, "Mixing strategies in data compression" (powers learned online, chosen by context);
-Grave et al. 2017 (the recent text as a model of its own).
+Sources: Cleary & Witten 1984 (PPM counts while it compresses); Mahoney 2005, "Adaptive weighing of context models for
+lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (powers learned online, selected
+by context); Grave et al. 2017 (the recent text as a separate model).
 
-Letters: V = vocab_size, R orders, K the greatest, Q orders of the work's own n-grams, E = R + Q + 1 experts.
+Letters: V = vocab_size, R orders, K the greatest, Q orders of the work's own n-grams, E = R + Q + 1 experts. A gram is
+an n-gram of any length.
 """
 
 from collections.abc import Sequence
@@ -33,30 +37,31 @@ from bukva.models.ngrams.smoothing import FALLBACK, Floats
 from bukva.models.ngrams.trie import Ints, Nodes, Trie
 from bukva.text.ids import Ids
 
-OWN_ORDERS = (3, 6)  # of the n-grams of the work itself
-OWN_POWER = 0.07  # of each of them, before anything is learned
+OWN_ORDERS = (3, 6)  # orders of the n-grams of the current work alone
+OWN_POWER = 0.07  # initial power of each of these orders
 RATE, DAMPING = 0.02, 100.0  # a step of Adagrad is RATE g / sqrt(DAMPING + the sum of g^2)
-CLASSES = 3  # of contexts: at most one id has followed, two or three, more
-UNKNOWN = -1  # the node of a gram that begins before its text does
-LEAST = 1e-30  # smaller probabilities are taken for this one, because 0 has no logarithm
+CLASSES = 3  # of contexts, by the number of different ids that have followed: at most one, two or three, more
+UNKNOWN = -1  # node of a gram that would begin before its text
+LEAST = 1e-30  # lower bound of probabilities, because 0 has no logarithm
 NOTHING, ONE = np.zeros(1, np.int32), np.ones(1, np.int32)
 EMPTY = Trie(
     firsts=np.ones(2, np.int32), symbols=NOTHING, counts=NOTHING, continuations=ONE, levels=np.array([0, 1, 1])
 )
-OF_WORK = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # discounts: a work is too short to tell its own
+WORK_DISCOUNTS = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # a work is too short to estimate its own
 
 
 class GrowableTrie(NamedTuple):
-    """A trie of G nodes (bukva.models.ngrams.trie) with room for M more, of grams of up to K ids.
+    """A trie of G nodes (bukva.models.ngrams.trie) that M nodes can be added to, for grams of up to K ids.
 
-    firsts, symbols: those of the trie; counts and continuations, (G + M,), begin as those of the trie.
-    new_firsts: (G + M,) the first added child of each node; 0 for none.
-    new_symbols: (M,) the last id of each added gram.
-    siblings: (M,) the next added child of the same node; 0 for none.
+    firsts, symbols: arrays of the trie.
+    counts, continuations: (G + M,) counts, which begin as copies of the trie's arrays.
+    new_firsts: (G + M,) first added child of each node; 0 for none.
+    new_symbols: (M,) last id of each added gram.
+    siblings: (M,) next added child of the same node; 0 for none.
     touched: (2 M,) nodes of the trie whose counts or children have changed.
-    sizes: (2,) how many nodes were added, and how many touched.
+    sizes: (2,) number of added nodes, and of touched nodes.
     by_count, by_continuation: (K + 1, 4) discounts.
-    ends: (K + 1,) the gram of each length that ends the text so far.
+    ends: (K + 1,) node of the gram of each length that ends the text so far.
     """
 
     firsts: Nodes
@@ -74,18 +79,21 @@ class GrowableTrie(NamedTuple):
 
     @classmethod
     def of(cls, trie: Trie, max_length: int, by_count: Floats, by_continuation: Floats) -> "GrowableTrie":
-        """A trie, before anything is added."""
+        """Return a growable trie that shares the arrays of `trie`. It needs `with_capacity` before nodes are added."""
         none, G = np.empty(0, np.int32), len(trie.symbols)
         arrays = (trie.firsts, trie.symbols, trie.counts, trie.continuations, np.zeros(G, np.int32), none, none, none)
         return cls(*arrays, np.zeros(2, np.int64), by_count, by_continuation, np.zeros(max_length + 1, np.int64))
 
-    def with_room(self, n_ids: int) -> "GrowableTrie":
-        """Itself, or a copy with room for the grams of n more ids; at least twice the room, so that copies are few."""
+    def with_capacity(self, n_ids: int) -> "GrowableTrie":
+        """Return this trie, or a larger copy if the grams of n_ids more ids may not fit.
+
+        A copy has at least twice the capacity, so copies are rare.
+        """
         M, n_grams = len(self.siblings), n_ids * (len(self.ends) - 1)
-        lacking = int(max(self.sizes[0] + n_grams, self.sizes[1] // 2 + 1 + n_grams)) - M
-        if n_grams == 0 or lacking <= 0:
+        missing = int(max(self.sizes[0] + n_grams, self.sizes[1] // 2 + 1 + n_grams)) - M
+        if n_grams == 0 or missing <= 0:
             return self
-        more = max(lacking, M)
+        more = max(missing, M)
 
         def longer(array: Nodes, n: int = more) -> Nodes:
             return np.concatenate([array, np.zeros(n, np.int32)])
@@ -100,7 +108,7 @@ class GrowableTrie(NamedTuple):
         )
 
     def clear(self, trie: Trie) -> None:
-        """Take out all that was added."""
+        """Remove all added nodes and counts."""
         touched = self.touched[: self.sizes[1]]
         self.counts[touched] = trie.counts[touched]
         self.continuations[touched] = trie.continuations[touched]
@@ -108,20 +116,20 @@ class GrowableTrie(NamedTuple):
         self.sizes[:] = 0
 
     def begin(self) -> None:
-        """No text is before the next id."""
+        """Start a text: the next id has no context."""
         self.ends[:] = UNKNOWN
         self.ends[0] = 0
 
 
 class Gate(NamedTuple):
-    """What is learned of the powers: S rows of corrections, and for each its sum of squared gradients."""
+    """Learned corrections of the powers, in S rows, and the sums of their squared gradients for Adagrad."""
 
     corrections: Floats  # (S, E)
     squares: Floats  # (S, E)
 
 
-class Known(NamedTuple):
-    """All that predicts, but the network."""
+class Predictor(NamedTuple):
+    """The state that predictions depend on, except the network's output."""
 
     of_all: GrowableTrie
     orders: Ints  # (R,)
@@ -131,46 +139,51 @@ class Known(NamedTuple):
 
 
 class Reader:
-    """Reads works in the order in which they come, and learns from each id after it was scored."""
+    """Score works in reading order, and learn from each id after its score.
+
+    Args:
+        counts: n-gram counts of the training split.
+        orders: orders of the n-grams that are experts, ascending.
+        n_ids: number of ids to allocate memory for. Reading more ids before `forget` copies the counts.
+    """
 
     def __init__(self, counts: KneserNey, orders: Sequence[int], n_ids: int = 1) -> None:
-        """Of the counts of train, with room for n ids until it forgets; more room costs a copy.
-
-        `orders`, ascending, are those of the experts.
-        """
         self.vocab_size, self._trie = counts.vocab_size, counts.trie
         self._orders, self._own_orders = np.array(orders), np.array(OWN_ORDERS)
         discounts = (smoothed.discounts for smoothed in counts.smoothing)
-        self._all = GrowableTrie.of(counts.trie, orders[-1], *discounts).with_room(n_ids)
+        self._all = GrowableTrie.of(counts.trie, orders[-1], *discounts).with_capacity(n_ids)
         self.forget()
 
     def forget(self) -> None:
-        """Know train alone, as in the beginning."""
+        """Remove all counts of read text, and reset the corrections to 0."""
         self._all.clear(self._trie)
         n_rows = CLASSES * (self._orders[-1] + OWN_ORDERS[-1]) + self.vocab_size
         self._gate = Gate(*np.zeros((2, n_rows, len(self._orders) + len(OWN_ORDERS) + 1)))
         self.start(np.empty(0, np.int64))
 
     def start(self, before: Ids) -> None:
-        """Begin a work, of which (n,) ids came earlier: they are counted as its own, not a second time as train."""
-        self._own = GrowableTrie.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK)
+        """Begin a work whose (n,) earlier ids are `before`, for example its part of the training split.
+
+        These ids are counted in the work's own n-grams. They are not added to the counts of all text.
+        """
+        self._own = GrowableTrie.of(EMPTY, OWN_ORDERS[-1], WORK_DISCOUNTS, WORK_DISCOUNTS)
         self.seek(before)
-        self._own = self._own.with_room(len(before))
+        self._own = self._own.with_capacity(len(before))
         self._own.begin()
         _append(self._own, before.astype(np.int64), True)
 
     def seek(self, before: Ids) -> None:
-        """Go on after (n,) ids, which are not counted; the work stays the same."""
+        """Continue the same work after (n,) ids, which are the context of the next id and are not counted."""
         context = before[-self._orders[-1] :].astype(np.int64)
-        self._all, self._own = self._all.with_room(len(context)), self._own.with_room(len(context))
+        self._all, self._own = self._all.with_capacity(len(context)), self._own.with_capacity(len(context))
         for grown in (self._all, self._own):
             grown.begin()
             _append(grown, context, False)
         self._last = np.append(0, context)[-1:]
 
     def count(self, ids: Ids) -> None:
-        """Count the next (n,) ids of the work without a score."""
-        self._all, self._own = self._all.with_room(len(ids)), self._own.with_room(len(ids))
+        """Count the next (n,) ids of the work without scoring them."""
+        self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         for grown in (self._all, self._own):
             _append(grown, ids.astype(np.int64), True)
         self._last = np.append(self._last, ids)[-1:]
@@ -179,79 +192,88 @@ class Reader:
         """Score the next (n,) ids of the work, and learn from each after its score.
 
         Args:
-            ids: of the vocabulary.
-            network: (n, V), log-probabilities that the network gives before each of them.
-            powers: (n, R + 1), of the orders and of the network.
+            ids: (n,).
+            network: (n, V), log-probabilities of each id by the network.
+            powers: (n, R + 1), powers of the orders and, last, of the network.
 
         Returns:
             (n,) nats.
         """
-        self._all, self._own = self._all.with_room(len(ids)), self._own.with_room(len(ids))
+        self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         nats = np.empty(len(ids))
-        _read(ids.astype(np.int64), self._last, self._known(), network, self._with_own(powers), nats)
+        _read(ids.astype(np.int64), self._last, self._predictor(), network, self._with_own(powers), nats)
         return nats
 
     def log_probs(self, network: npt.NDArray[np.float32], powers: npt.NDArray[np.float32]) -> Floats:
-        """(V,) of the next id, given (V,) log-probabilities of the network and (R + 1,) powers."""
-        found, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
-        power = self._with_own(powers[None])[0]
-        _predict(self._last[0], self._known(), network, power, experts, np.empty(3, np.int64), found)
-        return found
+        """Return the (V,) log-probabilities of the next id.
 
-    def _known(self) -> Known:
-        return Known(self._all, self._orders, self._own, self._own_orders, self._gate)
+        Args:
+            network: (V,), log-probabilities of the next id by the network.
+            powers: (R + 1,), powers of the orders and, last, of the network.
+        """
+        predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
+        power = self._with_own(powers[None])[0]
+        _predict(self._last[0], self._predictor(), network, power, experts, np.empty(3, np.int64), predicted)
+        return predicted
+
+    def _predictor(self) -> Predictor:
+        return Predictor(self._all, self._orders, self._own, self._own_orders, self._gate)
 
     def _with_own(self, powers: npt.NDArray[np.float32]) -> Floats:
-        """(n, R + 1) -> (n, E)."""
+        """Insert the initial powers of the work's own n-grams: (n, R + 1) -> (n, E)."""
         own = np.full((len(powers), len(OWN_ORDERS)), OWN_POWER)
         return np.concatenate([powers[:, :-1], own, powers[:, -1:]], axis=1, dtype=np.float64)
 
 
 @compiled
-def _read(ids: Ints, last: Ints, known: Known, network: npt.NDArray[np.float32], powers: Floats, nats: Floats) -> None:
-    """Fill (n,) nats of (n,) ids; `last`, (1,), is the id before them, and then the last of them."""
+def _read(
+    ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], powers: Floats, nats: Floats
+) -> None:
+    """Fill the (n,) nats of (n,) ids. `last`, (1,), holds the id before them and is set to the last of them."""
     E, V = powers.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
     for i in range(len(ids)):
         x = ids[i]
-        _predict(last[0], known, network[i], powers[i], experts, rows, predicted)
+        _predict(last[0], predictor, network[i], powers[i], experts, rows, predicted)
         nats[i] = -predicted[x]
         for v in range(V):
             predicted[v] = np.exp(predicted[v])
         for e in range(E):
-            gradient = -experts[e, x]  # of the nats by the power of an expert: what it expects less what came
+            gradient = -experts[e, x]  # d nats / d power: the expected log-probability less the observed one
             for v in range(V):
                 gradient += predicted[v] * experts[e, v]
             for row in rows:
-                known.gate.squares[row, e] += gradient * gradient
-                known.gate.corrections[row, e] -= RATE * gradient / np.sqrt(DAMPING + known.gate.squares[row, e])
-        _append(known.of_all, ids[i : i + 1], True)
-        _append(known.of_work, ids[i : i + 1], True)
+                predictor.gate.squares[row, e] += gradient * gradient
+                predictor.gate.corrections[row, e] -= (
+                    RATE * gradient / np.sqrt(DAMPING + predictor.gate.squares[row, e])
+                )
+        _append(predictor.of_all, ids[i : i + 1], True)
+        _append(predictor.of_work, ids[i : i + 1], True)
         last[0] = x
 
 
 @compiled
 def _predict(
     last: int,
-    known: Known,
+    predictor: Predictor,
     network: npt.NDArray[np.float32],
     powers: Floats,
     experts: Floats,
     rows: Ints,
     predicted: Floats,
 ) -> None:
-    """Fill (E, V) log-probabilities of the experts, (3,) rows of the gate, and (V,) log-probabilities of the whole."""
-    (E, V), R = experts.shape, len(known.orders)
-    rows[0] = _experts(known.of_all, known.orders, experts[:R])
-    rows[1] = CLASSES * known.orders[-1] + _experts(known.of_work, known.own_orders, experts[R : E - 1])
-    rows[2] = CLASSES * (known.orders[-1] + known.own_orders[-1]) + last
+    """Fill (E, V) log-probabilities of experts, (3,) rows of the gate, and (V,) log-probabilities of the product."""
+    (E, V), R = experts.shape, len(predictor.orders)
+    rows[0] = _experts(predictor.of_all, predictor.orders, experts[:R])
+    rows[1] = CLASSES * predictor.orders[-1] + _experts(predictor.of_work, predictor.own_orders, experts[R : E - 1])
+    rows[2] = CLASSES * (predictor.orders[-1] + predictor.own_orders[-1]) + last
     for v in range(V):
         experts[E - 1, v] = network[v]
         predicted[v] = 0.0
     for e in range(E):
         power = powers[e]
         for row in rows:
-            power += known.gate.corrections[row, e]
+            power += predictor.gate.corrections[row, e]
         for v in range(V):
             predicted[v] += power * experts[e, v]
     greatest, total = predicted.max(), 0.0
@@ -263,7 +285,7 @@ def _predict(
 
 @compiled
 def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
-    """Fill (R, V) log-probabilities of the next id under each order; returns the row of the longest counted context."""
+    """Fill (R, V) log-probabilities of the next id under each order; return the row of the longest counted context."""
     V, K, r, row = experts.shape[1], orders[-1], 0, 0
     p = np.full(V, 1 / V)
     for order in range(1, K + 1):
@@ -285,7 +307,10 @@ def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
 
 @compiled
 def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, context: int) -> int:
-    """Turn (V,) probabilities given a shorter context into those given this one; returns how many ids have followed."""
+    """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
+
+    Returns the number of different ids that have followed the context.
+    """
     if context == UNKNOWN:
         return 0
     G, low, high = len(grown.symbols), 0, 0
@@ -313,11 +338,11 @@ def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, co
 
 @compiled
 def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
-    """Go on by (n,) ids. If they are counted, so are the grams of every length that end with each of them."""
+    """Append (n,) ids to the text. If `is_counted`, count the grams of every length that end with each id."""
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:
-        was_new = False  # whether the gram that is one longer was counted for the first time
-        for n in range(len(ends) - 1, 0, -1):  # the gram of n ids replaces that of the text before, which n + 1 needed
+        was_new = False  # whether the gram that is one id longer was counted for the first time
+        for n in range(len(ends) - 1, 0, -1):  # from the longest, because step n + 1 needs the old ends[n]
             context, before = ends[n - 1], UNKNOWN if n + 1 == len(ends) else ends[n]
             if context == UNKNOWN:
                 ends[n] = UNKNOWN
@@ -332,7 +357,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
                 _touch(grown, context)
             if is_counted:
                 is_new = grown.counts[node] == 0
-                # a gram at the start of a text has nothing before it, which counts once, as in train
+                # as in the training split, the start of a text counts as one id before its first gram
                 if was_new or (is_new and before == UNKNOWN):
                     grown.continuations[node] += 1
                 grown.counts[node] += 1
@@ -343,7 +368,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
 
 @compiled
 def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
-    """The node of a gram by its context and its last id, or UNKNOWN."""
+    """Return the node of a gram from its context and its last id, or UNKNOWN."""
     G = len(grown.symbols)
     if context < G:
         low, stop = grown.firsts[context], grown.firsts[context + 1]
@@ -364,7 +389,7 @@ def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
 
 @compiled
 def _touch(grown: GrowableTrie, node: int) -> None:
-    """Note that a node of the trie is no longer as it was."""
+    """Record that the counts or children of a node of the original trie have changed."""
     if node < len(grown.symbols):
         grown.touched[grown.sizes[1]] = node
         grown.sizes[1] += 1

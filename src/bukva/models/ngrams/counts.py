@@ -1,7 +1,8 @@
-"""Baselines that are counted: uniform, unigram and exact bigram, in closed form.
+"""Baselines in closed form: uniform, unigram and exact bigram, counted on the training split.
 
-Counted on train. On train the counts are used as they are (no table of that order has a lower loss); on val and test
-one is added to each, because a pair that train lacks has infinitely many bits without it.
+The training split is scored under the counts themselves, and no other table of the same order has a lower loss on it.
+For `val` and `test`, 1 is added to each count. Without it, a pair that does not occur in `train` would cost infinitely
+many bits.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ CHUNK = 2**18  # ids counted at a time, to bound the memory
 
 
 def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
-    """Bits per character of train under its own counts, over all its characters but the first."""
+    """Return the bits per id of the training split under its own counts, without its first id."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles = pairs.sum(0, keepdims=True)  # (1, V)
     return {
@@ -25,7 +26,7 @@ def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
 
 
 def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
-    """The tables of unigrams and of pairs, with one added to each count of train, as functions of text."""
+    """Return a unigram scorer and a bigram scorer, with 1 added to each count of the training split."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles, totals = pairs.sum(0) + 1, pairs.sum(1) + vocab_size  # (V,) each
     return {
@@ -35,23 +36,23 @@ def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
 
 
 def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:
-    """Bits per character of runs of text under the pairs of train, one added to each."""
+    """Return the bits per id of several texts under a bigram, with 1 added to each count of the training split."""
     seen = np.sum([count_pairs(run, vocab_size) for run in runs], axis=0)
     return bits(cross_entropy(seen, count_pairs(train, vocab_size) + 1))
 
 
 def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
-    """(N,) ids -> (V, V), how often id j follows id i; N - 1 pairs in all."""
+    """Return a (V, V) table of the N - 1 pairs of (N,) ids: entry (i, j) counts how often id j follows id i."""
     V = vocab_size
     counts = np.zeros(V * V, np.int64)
     for start in range(0, len(ids) - 1, CHUNK):
-        chunk = ids[start : start + CHUNK + 1].astype(np.int64)  # one more, so that no pair falls between chunks
+        chunk = ids[start : start + CHUNK + 1].astype(np.int64)  # one more id for the pair that two chunks share
         counts += np.bincount(chunk[:-1] * V + chunk[1:], minlength=V * V)
     return counts.reshape(V, V)
 
 
 def cross_entropy(seen: PairCounts, table: PairCounts) -> float:
-    """Mean nats of (R, V) pairs seen, under a (R, V) table of counts whose rows are normalised."""
+    """Return the mean nats of the pairs counted in `seen`, (R, V), under `table`, (R, V) counts that are normalized."""
     rows, columns = np.nonzero(seen)
-    shares = table[rows, columns] / table.sum(axis=1)[rows]
-    return float(-(seen[rows, columns] * np.log(shares)).sum() / seen.sum())
+    probabilities = table[rows, columns] / table.sum(axis=1)[rows]
+    return float(-(seen[rows, columns] * np.log(probabilities)).sum() / seen.sum())

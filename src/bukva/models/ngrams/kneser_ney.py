@@ -1,19 +1,19 @@
-"""The interpolated modified Kneser-Ney model, exact, counted once for all orders.
+"""Interpolated modified Kneser-Ney models of all orders, computed from one exact count.
 
-Chen & Goodman, "An empirical study of smoothing techniques for language modeling" (TR-10-98, 1998), equation 25: from
-the count of every n-gram a discount is subtracted, and what that frees in a context is given to the context that is one
-character shorter. The longest n-grams have their counts in train; shorter ones the number of different characters
-before them there (continuation counts); below single characters all V are equally likely. Each order has three
-discounts, for counts of 1, 2 and at least 3.
+Chen & Goodman, "An empirical study of smoothing techniques for language modeling" (TR-10-98, 1998), equation 25. A
+discount is subtracted from the count of every n-gram. The probability that this frees in a context is distributed by
+the model of the context that is one character shorter. Below order 1, all V characters are equally likely. Each order
+has three discounts, for counts of 1, 2 and at least 3.
 
-As in KenLM, the start of train counts as a character before the first.
+The longest n-grams use their counts in the training split. Shorter ones use continuation counts: the number of
+different characters before them. As in KenLM, the start of the text counts as a character before the first one.
 
-Leaving one out. A model that is to learn from train how far the counts can be trusted must not see its own answers in
-them. With leave_out, what follows a position is taken out of the counts as if it had not been counted: the grams of
-every length that end with it lose one occurrence, and a shorter gram loses a different character before it where no
-other occurrence has that character. A window of train comes after the ids before it: K - 2, or all from the start of
-train. Discounts stay those of all of train. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences
-in stochastic language modelling" (leaving-one-out).
+Leave-one-out. To learn how reliable the counts are, a model predicts the training split, where the counts contain the
+answer. With `leave_out`, the id after a position is therefore removed from the counts. The n-grams of every length that
+end with this id lose one occurrence. A shorter n-gram also loses one from its continuation count if no other occurrence
+has the same character before it. A window of the training split needs the K - 2 ids before it, or all from the start of
+the split. The discounts do not change. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in
+stochastic language modelling" (leaving-one-out).
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,15 +29,15 @@ from bukva.models.ngrams.trie import Ints, Trie, count_ngrams
 from bukva.text.ids import Ids
 
 
-class LookUp(NamedTuple):
-    """What the counts give for T positions of B windows, for R orders, of which the greatest is K.
+class LookupResult(NamedTuple):
+    """Result of `KneserNey.lookup` for T positions of B windows and R orders, of which the greatest is K.
 
-    probabilities: (B, T, R, V) float32, of the next id.
-    seen: (B, T, 2, K) float32, for each length of context from 0: how often train has it with something after it, and
-        by how many different ids it is followed; 0 where the window does not hold so much context.
-    longest: (B, T, V) float32, the probabilities of the last order; (B, 0, V) unless asked for.
+    probabilities: (B, T, R, V) float32, probabilities of the next id.
+    seen: (B, T, 2, K) float32, for each context length from 0: the number of times that the context is followed by an
+        id in the training split, and the number of different ids that follow it. 0 if the window has less context.
+    longest: (B, T, V) float32, probabilities of the last order; (B, 0, V) unless requested.
 
-    Where n positions are wanted and not all, the first two are (n, R, V) and (n, 2, K).
+    For n wanted positions, the shapes of the first two are (n, R, V) and (n, 2, K).
     """
 
     probabilities: npt.NDArray[np.float32]
@@ -46,14 +46,14 @@ class LookUp(NamedTuple):
 
 
 class KneserNey:
-    """The models of all orders up to `max_order`; orders are lengths of n-grams."""
+    """Kneser-Ney models of all orders up to `max_order`. An order is a length of n-grams."""
 
     def __init__(self, vocab_size: int, max_order: int, trie: Trie, smoothing: Smoothing) -> None:
         self.vocab_size, self.max_order, self.trie, self.smoothing = vocab_size, max_order, trie, smoothing
 
     @classmethod
     def count(cls, train: Ids, vocab_size: int, max_order: int) -> "KneserNey":
-        """Count (N,) ids of train.
+        """Count the n-grams of the (N,) ids of the training split.
 
         Raises:
             BukvaError: there are more n-grams than int32 can number.
@@ -63,22 +63,23 @@ class KneserNey:
         return cls(vocab_size, max_order, trie, Smoothing(by_count, by_continuation))
 
     def nats(self, ids: Ids, order: int) -> Floats:
-        """(N,) ids -> (N,) nats of each, given up to order - 1 ids before it."""
+        """Return the (N,) nats of (N,) ids, each given up to order - 1 ids before it."""
         return self.nats_by_order(ids, [order])[order]
 
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
-        """The nats of several orders, for less than one call each: they share what is shorter.
+        """Return the nats of (N,) ids under several orders. One call is faster than one for each order.
 
-        An id with fewer than order - 1 ids before it is scored as the shorter context scores inside a longer one.
+        An id with fewer than order - 1 ids before it is predicted from these ids with continuation counts, as any
+        context that is shorter than order - 1.
 
         Returns:
             order -> (N,) nats.
         """
         wanted = sorted(set(orders))
-        found = probabilities_of(
+        probabilities = probabilities_of(
             np.asarray(ids, np.int64), np.array(wanted), self.vocab_size, self.trie, self.smoothing
         )
-        return dict(zip(wanted, -np.log(found), strict=True))
+        return dict(zip(wanted, -np.log(probabilities), strict=True))
 
     def lookup(
         self,
@@ -90,18 +91,18 @@ class KneserNey:
         wanted: npt.NDArray[np.bool_] | None = None,
         longest: bool = False,
         n_threads: int = 1,
-    ) -> LookUp:
-        """The distributions after the last positions of windows, given what the window holds before them.
+    ) -> LookupResult:
+        """Return the distributions of the id after each of the last positions of windows, given the ids before it.
 
         Args:
-            ids: (B, S) windows; the last n_positions of each are asked about. With leave_out (B, S + 1): the last id of
-                each is not context, but follows the last position. NO_ID, before all others, is no id.
-            orders: ascending.
-            n_positions: at most S.
-            leave_out: the windows are of train; take what follows each position out of the counts.
-            wanted: (B, n_positions), which of them are asked about; all by default.
-            longest: ask about the last order at every position, too.
-            n_threads: at most as many look up windows at the same time.
+            ids: (B, S), the windows; NO_ID marks positions before the text. With `leave_out` the shape is (B, S + 1):
+                the last id follows the last position and is not context.
+            orders: orders of n-grams, ascending.
+            n_positions: number of positions to look up, at the end of each window; at most S.
+            leave_out: leave the id after each position out of the counts. The windows must be of the training split.
+            wanted: (B, n_positions), True at the positions to look up; all by default.
+            longest: also return the distributions of the last order at every position.
+            n_threads: maximum number of threads, which divide the windows between them.
         """
         ids, shape, V = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions), self.vocab_size
         is_wanted = np.ones(shape, np.bool_) if wanted is None else wanted
@@ -109,19 +110,19 @@ class KneserNey:
         n = int(is_wanted.sum())
         probabilities: npt.NDArray[np.float32] = np.empty((n, len(orders), V), np.float32)
         seen: npt.NDArray[np.float32] = np.zeros((n, 2, orders[-1]), np.float32)
-        of_last = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
+        last_order = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
 
-        def fill(share: slice) -> None:
-            counts, found = (self.trie, self.smoothing), (probabilities, seen, of_last[share])
-            lookup_into(ids[share], np.asarray(orders), leave_out, *counts, rows[share], *found)
+        def fill(part: slice) -> None:
+            counts, outputs = (self.trie, self.smoothing), (probabilities, seen, last_order[part])
+            lookup_into(ids[part], np.asarray(orders), leave_out, *counts, rows[part], *outputs)
 
         size = max(1, -(-len(ids) // n_threads))
-        shares = [slice(first, first + size) for first in range(0, len(ids), size)]
-        if len(shares) < 2:
+        parts = [slice(first, first + size) for first in range(0, len(ids), size)]
+        if len(parts) < 2:
             fill(slice(None))
         else:
-            with ThreadPoolExecutor(len(shares)) as threads:  # compiled loops let other threads run
-                list(threads.map(fill, shares))
+            with ThreadPoolExecutor(len(parts)) as threads:  # compiled loops release the GIL
+                list(threads.map(fill, parts))
         if wanted is None:
-            probabilities, seen = (found.reshape(*shape, *found.shape[1:]) for found in (probabilities, seen))
-        return LookUp(probabilities, seen, of_last)
+            probabilities, seen = (array.reshape(*shape, *array.shape[1:]) for array in (probabilities, seen))
+        return LookupResult(probabilities, seen, last_order)

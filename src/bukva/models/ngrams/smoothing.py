@@ -1,7 +1,8 @@
-"""Discounts: what modified Kneser-Ney takes from the counts of all n-grams, and gives to shorter contexts.
+"""Discounts of modified Kneser-Ney smoothing, which are subtracted from counts and passed to shorter contexts.
 
-Equation 26 of Chen & Goodman 1998, for each length of n-grams. As in KenLM, where the counts of counts give no
-discounts (one is 0, as for single characters) or a negative one, they are .5, 1 and 1.5 (`--discount_fallback`).
+The discounts of each length of n-grams follow from the counts of counts (equation 26 of Chen & Goodman 1998). The
+equation fails where a count of counts is 0, as for single characters, or where a discount would be negative. Then the
+discounts are .5, 1 and 1.5, as in KenLM (`--discount_fallback`).
 """
 
 from itertools import pairwise
@@ -14,16 +15,16 @@ from bukva.models.ngrams.trie import Nodes, Trie
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK = 1 << 16  # contexts at a time: memory that is used again costs nothing
+CHUNK = 1 << 16  # number of contexts or counts that are processed together, so that their memory is reused
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
 
 
 class Smoothed(NamedTuple):
-    """What the discounts make of one kind of counts; H nodes can be contexts.
+    """Discounts of one kind of counts, and sums over the followers of each of the H nodes that can be contexts.
 
-    discounts: (K + 1, 4), for grams of each length, what is subtracted from a count of 0, 1, 2 and at least 3.
-    totals: (H,) the sum of the counts of what follows each context.
-    freed: (H,) the sum of their discounts.
+    discounts: (K + 1, 4), for grams of each length, the discounts of a count of 0, 1, 2 and at least 3.
+    totals: (H,) sum of the counts of the grams that extend each context by one id.
+    freed: (H,) sum of the discounts of the same grams.
     """
 
     discounts: Floats
@@ -32,7 +33,7 @@ class Smoothed(NamedTuple):
 
     @classmethod
     def of(cls, counts: Nodes, trie: Trie) -> "Smoothed":
-        """For the counts or the continuation counts of a trie."""
+        """Compute the discounts and sums of `counts`, the counts or the continuation counts of a trie."""
         levels = trie.levels.tolist()
         n_contexts = levels[-2]
         discounts, totals, freed = np.zeros((len(levels) - 1, 4)), np.empty(n_contexts, np.int32), np.empty(n_contexts)
@@ -48,14 +49,14 @@ class Smoothed(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """For the longest grams of a model, and for all shorter ones."""
+    """Smoothed counts of the longest grams of a model, and smoothed continuation counts of all shorter grams."""
 
     by_count: Smoothed
     by_continuation: Smoothed
 
 
 def discounts_of(counts: Nodes) -> Floats:
-    """(G,) counts of grams -> (4,) what is subtracted from a count of 0, 1, 2 and at least 3 (equation 26)."""
+    """Return the (4,) discounts of a count of 0, 1, 2 and at least 3, from the (G,) counts of grams (equation 26)."""
     pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
     n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():
@@ -66,7 +67,7 @@ def discounts_of(counts: Nodes) -> Floats:
 
 
 def _sums(values: npt.NDArray[Any], edges: Nodes) -> npt.NDArray[Any]:
-    """(G,) values -> (H,) the sum of those between each two of (H + 1,) ascending edges."""
+    """Return the (H,) sums of the (G,) values between consecutive edges, which are (H + 1,) and ascending."""
     starts = edges[:-1]
     has_any = starts < edges[1:]
     sums = np.zeros(len(starts), values.dtype)

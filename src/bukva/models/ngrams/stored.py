@@ -1,8 +1,8 @@
-"""The counts of train on disk: arrays that are mapped into memory instead of being counted again.
+"""N-gram counts on disk: arrays that are memory-mapped, so a text does not have to be counted again.
 
-A folder holds about.json (the digest of the ids that were counted, the size of the vocabulary, the greatest order) and
-one .npy file for each array of the trie and of its smoothing. Stage baselines writes it. `counts_of` maps that folder
-if it has the counts of the text, and counts otherwise. Counts are exact, so both give the same bytes.
+A folder holds about.json (digest of the counted ids, vocabulary size, maximum order) and one .npy file for each array
+of the trie and of its smoothing. Stage `baselines` writes the folder. `counts_of` maps it if it has the counts of the
+text, and otherwise counts the text. Counts are exact, so both ways give the same bytes.
 """
 
 import contextlib
@@ -22,28 +22,28 @@ from bukva.models.ngrams.trie import Trie
 from bukva.text.ids import Ids
 
 ABOUT = "about.json"
-MANY = 1 << 22  # ids that take seconds to count
+MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text is not cached
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
     """Return the counts of (N,) ids up to an order, mapped from the folder `stored` or from the user's cache.
 
-    A long text that is in neither (a model of another experiment, a served model) is counted again and then kept in the
-    cache, which holds one text.
+    If neither has them, for example for a served model or a model of another experiment, the text is counted. The
+    counts of a long text are then written to the cache, which holds one text.
     """
     cache = _cache_folder()
     for folder in (stored, cache) if stored else (cache,):
-        if found := load_counts(folder, train, vocab_size, max_order):
-            return found
+        if loaded := load_counts(folder, train, vocab_size, max_order):
+            return loaded
     counts = KneserNey.count(train, vocab_size, max_order)
-    if len(train) >= MANY:
-        with contextlib.suppress(OSError):  # a full disk, or a user without a folder: it is counted again next time
+    if len(train) >= MIN_CACHED_IDS:
+        with contextlib.suppress(OSError):  # with a full disk or no home folder, the text is counted again next time
             save_counts(cache, train, counts)
     return counts
 
 
 def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
-    """Write the counts of (N,) ids of train in one step; None for no counts."""
+    """Write the counts of the (N,) ids of the training split atomically. None writes a folder without counts."""
     with atomic_folder(folder) as unfinished:
         max_order = counts.max_order if counts else 0
         vocab_size = counts.vocab_size if counts else 0
@@ -53,7 +53,7 @@ def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
 
 
 def load_counts(folder: Path, train: Ids, vocab_size: int, max_order: int) -> KneserNey | None:
-    """The counts in a folder, memory-mapped; None if it has others, or does not go up to this order."""
+    """Return the memory-mapped counts of a folder; None if they are of another text or of a lower maximum order."""
     try:
         about = read_json(folder / ABOUT)
         if about["max_order"] < max_order or about | _about(train, vocab_size) != about:
@@ -78,7 +78,7 @@ def _arrays(counts: KneserNey) -> Iterator[tuple[str, npt.NDArray[Any]]]:
 
 
 def _mapped(folder: Path, name: str) -> npt.NDArray[Any]:
-    """An array of a file; copy on write, because compiled loops are compiled for arrays that may be written."""
+    """Map an array of a file with copy-on-write, because the compiled loops expect writable arrays."""
     return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c"))
 
 

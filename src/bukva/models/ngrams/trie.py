@@ -1,12 +1,12 @@
-"""All n-grams of a text, up to a length, as a trie.
+"""A trie of all n-grams of a text up to a length. A gram is an n-gram of any length.
 
-A gram of n ids is the child of the gram of its first n - 1 ids; node 0 is the empty gram. Nodes are numbered by length,
-then by parent, then by last id, so the children of a node are neighbours in ascending order, and four arrays hold
-everything.
+A gram of n ids is the child of the gram of its first n - 1 ids. Node 0 is the empty gram. Nodes are numbered by length,
+then by parent, then by last id. So the children of a node are consecutive and ascending, and four arrays hold all
+nodes.
 
-While counting, a gram of n ids is one int64, its code: gram a b c has ((a V + b) V + c). When the next code would not
-fit, codes are replaced by their ranks among the different ones of the text, of which there are never more than the text
-has ids.
+During counting, each gram is represented by an int64 code. The code of the gram a b c is (a V + b) V + c. Before a code
+would overflow, codes are replaced by their ranks among the different codes of the text. There are never more ranks than
+ids in the text.
 """
 
 from collections.abc import Iterator
@@ -22,18 +22,18 @@ from bukva.text.ids import Ids
 Ints = npt.NDArray[np.int64]
 Nodes = npt.NDArray[np.int32]
 
-GREATEST = np.iinfo(np.int64).max
-MOST_NODES = np.iinfo(np.int32).max
+MAX_CODE = np.iinfo(np.int64).max
+MAX_NODES = np.iinfo(np.int32).max
 
 
 class Trie(NamedTuple):
-    """The G n-grams of lengths 0 to K.
+    """The G grams of lengths 0 to K.
 
-    firsts: (G + 1,) the first child of each node; its last child is before the first child of the next node.
-    symbols: (G,) the last id of each gram.
-    counts: (G,) how often each gram is in the text.
-    continuations: (G,) before how many different ids it is, the start of the text included.
-    levels: (K + 2,) the first node of each length, and G.
+    firsts: (G + 1,) first child of each node. Its children end before the first child of the next node.
+    symbols: (G,) last id of each gram.
+    counts: (G,) number of occurrences of each gram in the text.
+    continuations: (G,) number of different ids before each gram. The start of the text counts as an id.
+    levels: (K + 2,) first node of each length, and G.
     """
 
     firsts: Nodes
@@ -44,33 +44,32 @@ class Trie(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """The grams of one length in their order, and how many children each gram of the length before has."""
+    """The grams of one length, ascending, and the number of children of each gram that is one id shorter."""
 
     codes: Ints
     symbols: Nodes
     counts: Nodes
     continuations: Nodes
-    n_siblings: Nodes
+    n_per_parent: Nodes
 
 
 def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
-    """The trie of all grams of (N,) ids up to a length.
+    """Return the trie of all grams of (N,) ids up to max_length.
 
     Raises:
-        BukvaError: there are more grams than int32 can number; raised before longer ones are counted.
+        BukvaError: there are more grams than int32 can number. It is raised before longer grams are counted.
     """
     levels, n_nodes = [], 1
     for level in _levels(ids, vocab_size, max_length):
         levels.append(level)
         n_nodes += len(level.symbols)
-        if max(n_nodes, len(ids)) > MOST_NODES:
+        if max(n_nodes, len(ids)) > MAX_NODES:
             raise BukvaError(
-                f"n-grams: train has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} ids, "
-                f"but at most {MOST_NODES:,} can be counted; use a shorter text, or shorter n-grams "
-                "(baselines.max_order)."
+                f"n-grams: train has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} ids. "
+                f"At most {MAX_NODES:,} of each can be counted. Use a shorter text or a smaller baselines.max_order."
             )
     last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest grams have no children
-    n_children = np.concatenate([*(level.n_siblings for level in levels), last])
+    n_children = np.concatenate([*(level.n_per_parent for level in levels), last])
     return Trie(
         firsts=np.cumsum(np.concatenate([[1], n_children]), dtype=np.int32),
         symbols=np.concatenate([np.zeros(1, np.int32), *(level.symbols for level in levels)]),
@@ -82,43 +81,46 @@ def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
 
 def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
     V = vocab_size
-    codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) of the empty gram; every code is below bound
-    shorter = np.zeros(1, np.int64)  # the codes of all different grams of the length before
-    keys = np.empty((2, len(ids)), np.int64)  # of this length and the one before; new memory takes as long as sorting
+    codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) codes of the empty gram; all codes are below bound
+    shorter = np.zeros(1, np.int64)  # codes of all different grams that are one id shorter
+    # two buffers, for this length and the previous one: allocating memory takes as long as sorting
+    keys = np.empty((2, len(ids)), np.int64)
     for length in range(1, max_length + 1):
-        codes = codes[:-1]  # the last gram has no next id
+        codes = codes[:-1]  # no id follows the last gram
         codes *= V
-        codes += ids[length - 1 :]  # (N - length + 1,) all grams of this length
+        codes += ids[length - 1 :]  # (N - length + 1,), one for each occurrence of a gram
         bound *= V
         level = _level(codes, ids[: max(len(ids) - length, 0)], shorter, V, keys[length % 2, : len(codes)])
         shorter = level.codes
-        if bound * V * (V + 1) > GREATEST and length < max_length:  # the next id, and one before when counting
+        if bound * V * (V + 1) > MAX_CODE and length < max_length:  # the next keys would overflow
             sorting, bound = codes.argsort(), len(shorter)
             codes[sorting] = np.repeat(np.arange(bound), level.counts)
             shorter = np.arange(bound)
-        yield level._replace(codes=shorter[:0])  # the codes are needed here only, and are large
+        yield level._replace(codes=shorter[:0])  # drop the codes, which are large and not needed further
 
 
 def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints) -> _Level:
-    """Count grams by the (M,) codes of all of them and the (M - 1,) ids before all but the first.
+    """Count the grams of one length.
 
-    keys: (M,), overwritten; the codes of the result are in it.
+    codes: (M,), code of each occurrence of a gram in the text.
+    before: (M - 1,), the id before each occurrence, except the first one.
+    keys: (M,), a buffer. The codes of the result are a view of it.
     """
     V = vocab_size
-    np.multiply(codes, V + 1, out=keys)  # a gram and what is before it: 0 for the start of the text, otherwise 1 + id
+    np.multiply(codes, V + 1, out=keys)  # a key is a code and the id before it: 0 for the start of the text, or 1 + id
     keys[1:] += before
     keys[1:] += 1
     keys.sort()
     counts, continuations = np.empty((2, len(keys)), np.int32)
     n = _count(keys, V + 1, counts, continuations)
-    symbols, n_siblings = np.empty(n, np.int32), np.zeros(len(shorter), np.int32)
-    _tell_parents(keys[:n], V, shorter, symbols, n_siblings)
-    return _Level(keys[:n], symbols, counts[:n].copy(), continuations[:n].copy(), n_siblings)
+    symbols, n_per_parent = np.empty(n, np.int32), np.zeros(len(shorter), np.int32)
+    _find_parents(keys[:n], V, shorter, symbols, n_per_parent)
+    return _Level(keys[:n], symbols, counts[:n].copy(), continuations[:n].copy(), n_per_parent)
 
 
 @compiled
 def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> int:
-    """Count each different gram of (M,) ascending keys; the (G,) codes replace the first keys. Returns G."""
+    """Count each different gram of (M,) ascending keys, overwrite the first G keys by the codes, and return G."""
     n, gram, last = 0, -1, -1
     for key in keys:
         if key != last:
@@ -133,12 +135,12 @@ def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> in
 
 
 @compiled
-def _tell_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_siblings: Nodes) -> None:
-    """Find the last id of (G,) ascending codes, and how many of them each of the shorter ones begins."""
+def _find_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_per_parent: Nodes) -> None:
+    """Fill the last id of each of (G,) ascending codes, and the number of codes that extend each shorter gram."""
     parent = 0
     for i, code in enumerate(codes):
         context = code // vocab_size
         symbols[i] = code - context * vocab_size
         while shorter[parent] != context:
             parent += 1
-        n_siblings[parent] += 1
+        n_per_parent[parent] += 1

@@ -1,7 +1,8 @@
 """The optimizers by name.
 
-An optimizer is a module with `build` and WEIGHT_COPIES, and a line in OPTIMIZERS, which is also the list of values of
-train_gpt.optimizer. A module is imported when its optimizer is chosen, so a stage depends on that one only.
+To add an optimizer, write a module with `build` and WEIGHT_COPIES and add it to OPTIMIZERS, whose keys are the values
+of train_gpt.optimizer. A module is imported when its optimizer is used, so a stage depends only on the module that it
+uses.
 """
 
 import importlib
@@ -21,10 +22,10 @@ OPTIMIZERS = {
 
 
 def build_optimizer(model: LanguageModel, recipe: Training, dtype: torch.dtype = torch.float32) -> Optimizers:
-    """The optimizer that recipe.optimizer names; `dtype` is that of Muon's products."""
+    """Build the optimizer that `recipe.optimizer` names. `dtype` is the precision of Muon's matrix products."""
     return cast("Optimizers", importlib.import_module(OPTIMIZERS[recipe.optimizer]).build(model, recipe, dtype))
 
 
 def weight_copies(name: str) -> int:
-    """How many tensors of the size of the weights an optimizer holds: weights, gradients and moments."""
+    """Return the memory of a training with an optimizer in multiples of the weights: weights, gradients and moments."""
     return int(importlib.import_module(OPTIMIZERS[name]).WEIGHT_COPIES)

@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and several optimizers as one."""
+"""AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and a class that combines optimizers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 
-WEIGHT_COPIES = 4  # weights, gradients, two moments
+WEIGHT_COPIES = 4  # tensors of the size of the weights: weights, gradients, two moments
 
 
 class Optimizers:
-    """Several optimizers that step as one.
+    """Several optimizers that step together.
 
-    Each has its state from the beginning, so that processes can have it in common before the first step, and skips
-    parameters without a gradient.
+    Each optimizer has its state before the first step, so that processes can share it. Parameters without a gradient
+    are skipped.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
@@ -25,15 +25,16 @@ class Optimizers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The parameter groups of all optimizers."""
+        """Parameter groups of all optimizers."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def tensors(self) -> list[Tensor]:
-        """The states of all optimizers."""
-        return [tensor for one in self.optimizers for state in one.state.values() for tensor in state.values()]
+        """Return the state tensors of all optimizers."""
+        states = (state for optimizer in self.optimizers for state in optimizer.state.values())
+        return [tensor for state in states for tensor in state.values()]
 
     def step(self) -> None:
-        """One update by each."""
+        """Make one update with each optimizer."""
         for optimizer in self.optimizers:
             optimizer.step()
 
@@ -46,37 +47,37 @@ class Optimizers:
             group["lr"] = rate
 
     def make_capturable(self, device: torch.device) -> None:
-        """Keep the learning rate in a tensor on the device, so that a recorded update reads it anew each time."""
+        """Keep the learning rate in a tensor on the device, so that a captured CUDA graph reads its current value."""
         self._rate = torch.zeros((), device=device)
         for group in self.param_groups:
             group["lr"] = self._rate
-            if "capturable" in group:  # of torch's optimizers, which refuse to be recorded otherwise
+            if "capturable" in group:  # torch's optimizers raise an error when they are captured without it
                 group["capturable"] = True
 
     def zero_grad(self) -> None:
-        """Drop the gradients."""
+        """Set all gradients to None."""
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """The states of all, in their order."""
+        """Return the states of the optimizers, in order."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
         """Restore the state that `state_dict` returned."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
-        if self._rate is not None:  # the groups now have the loaded rates
+        if self._rate is not None:  # loading replaced the tensor in the groups
             self.make_capturable(self._rate.device)
 
 
-def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for optimizers that multiply matrices)
-    """AdamW for the whole model."""
+def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for Muon)
+    """Build AdamW for all parameters of a model."""
     return Optimizers([adamw(list(model.parameters()), recipe)])
 
 
 def adamw(parameters: list[nn.Parameter], recipe: Training) -> torch.optim.Optimizer:
-    """AdamW with decoupled weight decay on matrices; gains and biases are not decayed."""
+    """Build AdamW with weight decay for matrices, and without for gains and biases."""
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

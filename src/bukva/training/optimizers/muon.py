@@ -1,11 +1,15 @@
-"""Muon: an optimizer whose updates are orthogonalised momentum.
+"""Muon, an optimizer whose updates are orthogonalized momentum.
 
-The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns, so that rare
-directions move as far as common ones. Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-networks" (the Nesterov momentum, the Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (how to choose
-its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (the scale that makes its updates as large as
-AdamW's, so that both share learning rate and weight decay). torch.optim.Muon updates matrix by matrix; here matrices of
-one shape are one batch, and stacked ones are split.
+The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns, so rare directions
+move as far as common ones.
+
+Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks" (the Nesterov momentum, the
+Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (the choice of the coefficients); Liu et al. 2025,
+"Muon is scalable for LLM training" (the scale that makes updates as large as AdamW's, so both use the same learning
+rate and weight decay).
+
+torch.optim.Muon updates one matrix at a time. Here, all matrices of one shape are updated as one batch, and stacked
+matrices are split.
 """
 
 from collections import defaultdict
@@ -18,41 +22,41 @@ from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers, adamw
 
-WEIGHT_COPIES = 3  # weights, gradients, momentum
+WEIGHT_COPIES = 3  # tensors of the size of the weights: weights, gradients, momentum
 
-# Of one iteration each, for singular values from 0.004 to 1: the odd polynomial of degree 5 that is nearest to 1 on the
-# interval into which the ones before it map these. The steps before the last are 1 % smaller, because bf16 rounds. Five
-# iterations with the coefficients of Jordan et al. train as well, three like these end 0.03 bits per character worse
-# (docs/dev/log.md).
+# Coefficients of each iteration, for singular values from 0.004 to 1. Each iteration is the odd polynomial of degree 5
+# that is nearest to 1 on the interval to which the earlier iterations map these values. All steps but the last are 1 %
+# smaller, because bf16 rounds. Five iterations with the coefficients of Jordan et al. train equally well. Three
+# iterations chosen like these are worse by 0.03 bits per character (docs/dev/log.md).
 COEFFICIENTS = (
     (8.2584, -23.8741, 17.3387),
     (3.9386, -2.8782, 0.5369),
     (3.2945, -2.4219, 0.4860),
     (2.3086, -1.6760, 0.4196),
 )
-ADAMW_SIZE = 0.2  # root mean square of an AdamW update, in learning rates
+ADAMW_SIZE = 0.2  # root mean square of an AdamW update, as a multiple of the learning rate
 MOMENTUM = 0.95
 
 
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:
-    """Muon for the matrices between hidden channels, AdamW for the rest.
+    """Build Muon for the matrices between hidden channels, and AdamW for all other parameters.
 
-    The rows of embeddings and of the head stand for characters, so AdamW updates these, and gains and biases.
+    AdamW updates gains and biases. It also updates embeddings and the head, whose rows belong to single characters.
     """
     groups: list[dict[str, Any]] = [
         {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}
         for hidden in model.hidden_layers()
     ]
-    taken = {id(parameter) for group in groups for parameter in group["params"]}
-    rest = [parameter for parameter in model.parameters() if id(parameter) not in taken]
+    hidden_ids = {id(parameter) for group in groups for parameter in group["params"]}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in hidden_ids]
     muon = [Muon(groups, recipe.learning_rate, recipe.weight_decay, dtype)] if groups else []
     return Optimizers([*muon, adamw(rest, recipe)])
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
-    """(n, rows, columns) -> the same with singular values near 1 (0.7 to 1.2) and the same singular vectors."""
+    """Return (n, rows, columns) matrices with the same singular vectors and singular values near 1 (0.7 to 1.2)."""
     tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT.contiguous() if tall else matrices  # the products below are square in the shorter side
+    x = matrices.mT.contiguous() if tall else matrices  # makes the products below small: short side by short side
     for a, b, c in COEFFICIENTS:
         gram = x @ x.mT
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b gram + c gram^2
@@ -64,10 +68,10 @@ class Muon(torch.optim.Optimizer):
     """Muon for groups of matrices of one shape.
 
     Args:
-        groups: parameter groups; `n_stacked` says how many matrices are stacked in the rows of each of its parameters.
+        groups: parameter groups. `n_stacked` is the number of matrices stacked in the rows of each parameter.
         lr: learning rate.
-        weight_decay: decoupled, in learning rates.
-        dtype: of the products; bfloat16 is precise enough.
+        weight_decay: decoupled weight decay, which is multiplied by the learning rate.
+        dtype: precision of the matrix products; bfloat16 is enough.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float, weight_decay: float, dtype: torch.dtype) -> None:
@@ -79,24 +83,24 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update every matrix that has a gradient; matrices of one shape are one batch."""
+        """Update every matrix that has a gradient. Matrices of one shape form one batch."""
         by_shape = defaultdict(list)
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     momentum = self.state[parameter]["momentum"].lerp_(parameter.grad, 1 - MOMENTUM)
-                    ahead = parameter.grad.lerp(momentum, MOMENTUM)  # Nesterov
+                    ahead = parameter.grad.lerp(momentum, MOMENTUM)  # Nesterov momentum
                     matrices = ahead.view(group["n_stacked"], -1, ahead.shape[-1])
                     by_shape[matrices.shape[1:]].append((group, parameter, matrices))
         for shape, updated in by_shape.items():
             matrices = torch.cat([matrices for _, _, matrices in updated])  # (n, rows, columns)
-            matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # no singular value is above 1 now
+            matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
             update = orthogonalise(matrices.to(self.dtype)).float()
             parts = update.split([len(matrices) for _, _, matrices in updated])
             for (group, parameter, _), part in zip(updated, parts, strict=True):
                 rate, scale = group["lr"], ADAMW_SIZE * max(shape) ** 0.5
                 parameter.mul_(1 - rate * group["weight_decay"])
-                if isinstance(rate, Tensor):  # alpha would be read from the device
+                if isinstance(rate, Tensor):  # as `alpha`, the tensor would have to be read from the device
                     parameter.sub_(part.view_as(parameter) * (rate * scale))
                 else:
                     parameter.sub_(part.view_as(parameter), alpha=rate * scale)
