@@ -292,10 +292,14 @@ def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
 @pytest.mark.slow
 def test_the_command_trains_missing_seeds_by_dvc_and_exits_with_the_verdict(project, bukva, monkeypatch) -> None:
     monkeypatch.setattr(court, "LOOKS", (1, 2, 4))
+    project.run("dvc", "exp", "run", "--temp", "-n", "HEAD-s1340", "-S", "model.n_head=1")  # the name is taken
     done = bukva("judge", "HEAD", "two-heads")
     assert done.exit_code in (0, 3, 4), done.output
+    log = (project.folder / court.LOG).read_text(encoding="utf-8")
+    assert "Running stage 'train-gpt'" in log
+    assert "Running stage 'split'" not in log
     names = project.run("dvc", "exp", "list", "--name-only").split()
-    assert {f"HEAD-s{seed}" for seed in (1339, 1340)} <= set(names)
+    assert {"HEAD-s1339", "HEAD-s1340", "HEAD-s1340-2"} <= set(names)
     assert "HEAD-s1338" not in names  # experiment s1338 is this training
     shown = bukva("judge", "--json")
     (judged,) = json.loads(shown.stdout)["tries"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import chain, count
 from pathlib import Path
 from statistics import median
 
@@ -256,18 +257,28 @@ def _check_checkout(result: Result, name: str, seed: int) -> None:
         )
 
 
+def _free_name(name: str) -> str:
+    """Return a name that no experiment has, because DVC refuses a second experiment of one name.
+
+    `dvc exp run --force` would accept the name, but would also rerun the stages that did not change.
+    """
+    taken = {experiment.name for experiment in experiments()}
+    numbered = (f"{name}-{n}" for n in count(2))
+    return next(free for free in chain([name], numbered) if free not in taken)
+
+
 def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
     """Run an experiment with another seed, without changing the checkout.
 
     Raises:
         BukvaError: the experiment fails. The message names the log.
     """
-    run_name, log = f"{name}-s{seed}", project_root() / LOG
+    run_name, log = _free_name(f"{name}-s{seed}"), project_root() / LOG
     params, section = setting.result.params, f"train_{setting.model}"
     wanted = {**params, section: {**params[section], "seed": seed}}
     options = [word for option in settings(read_yaml(project_root() / PARAMS), wanted) for word in shlex.split(option)]
     say(f"  training seed {seed} as {run_name} (output: {LOG})")
-    command = ["dvc", "exp", "run", "--temp", "--force", "--name", run_name, *options]
+    command = ["dvc", "exp", "run", "--temp", "--name", run_name, *options]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as output:
         done = subprocess.run(
