@@ -1,6 +1,6 @@
 """Simulated comparisons whose truth is known: how often are the verdicts wrong, how often do they find a difference?
 
-Prints the tables of docs/comparing.md: PYTHONPATH=src python -m tests.compare.statistics.simulation [draws]
+Prints the tables of docs/comparing-method.md: PYTHONPATH=src python -m tests.compare.statistics.simulation [draws]
 
 Effects of works have Student's t with 3 degrees of freedom, whose tails are as heavy as those of real works. All rates
 are in per cent of the draws, each of which goes through the functions that a comparison calls.
@@ -44,7 +44,7 @@ def coverage(lengths, n_works, draws, seed=1):
 
 
 def found_on_the_text(difference, draws, seed=1):
-    """Per cent of draws in which line 1 says "better" of one model each, embedded lengths."""
+    """Per cent of draws in which the second line says "better" of one model each, embedded lengths."""
     rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
     verdicts = Counter(
         compare_text(units.chars * BITS, units.chars * (BITS + difference + _of_text(rng, units)), units).verdict
@@ -56,7 +56,7 @@ def found_on_the_text(difference, draws, seed=1):
 def verdicts_on_settings(
     k, draws, *, difference=0.0, sd=(SEED_SD, SEED_SD), text_se=TEXT_SE, pairable=False, floor=None, seed=1
 ):
-    """Per cent of draws in which line 2 says each word, embedded lengths.
+    """Per cent of draws in which the first line says each word, embedded lengths.
 
     Args:
         k: seeds of each side, or a pair of numbers.
@@ -133,7 +133,7 @@ def _side(rng, units, k, sd, effect):
 
 
 def print_tables(draws):
-    """The tables of docs/comparing.md."""
+    """The tables of docs/comparing-method.md."""
     print(f"{draws} draws\n\ncoverage of 95 % intervals over the text, embedded and RusLit lengths")
     for lengths, n_works in [(EMBEDDED, 12), (EMBEDDED, 38), (RUSLIT, 38), (RUSLIT, 373)]:
         print(f"{len(lengths)}: {n_works} works", *(f"{rate:.1f}" for rate in coverage(lengths, n_works, draws)))

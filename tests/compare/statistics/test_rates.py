@@ -1,4 +1,4 @@
-"""Measured error rates of the verdicts: the acceptance tests of docs/comparing.md, on simulated comparisons."""
+"""Measured error rates of the verdicts: the acceptance tests of docs/comparing-method.md, on simulated comparisons."""
 
 import pytest
 
