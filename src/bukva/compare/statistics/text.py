@@ -2,7 +2,7 @@
 
 The error is that of the leave-one-work-out jackknife of a ratio, the sum of bits divided by the sum of characters. It
 follows Student's t with G* - 1 degrees of freedom, G* being the effective number of works (MacKinnon, Nielsen & Webb
-2023; docs/comparing.md compares it with bootstraps).
+2023; docs/comparing-method.md compares it with bootstraps).
 
 Units are the pieces of a text that are treated as independent: the works if there are enough of them, otherwise
 segments of equal length. Characters of one work are similar, so a long text of few works says little about other texts.
