@@ -23,7 +23,8 @@ SWEEP_ROWS = (
     Row(
         "sweep-machine",
         "a machine of a Ray cluster is lost during a training",
-        "kill -9 of all its processes; another machine gets checkpoint and journal from the storage, and resumes",
+        "kill -9 of all its processes; another machine, without any file of the trial, gets checkpoint and journal "
+        "from the storage, and resumes",
         kill_trials.lose_machine,
         3,
     ),
