@@ -76,7 +76,7 @@ ROWS = (
     ),
     Row(
         "two-processes",
-        "one of two training processes killed, SIGTERM, Ctrl-C, DVC killed",
+        "a training in two processes: kill -9 of one, SIGTERM to both, Ctrl-C, kill -9 of DVC",
         "`train_gpt.processes` 2, under torch's launcher",
         kill_training.stop_two_processes,
         4,
