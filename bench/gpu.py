@@ -55,7 +55,7 @@ COPIED = "src", "stages", "rules", "dvc.yaml", "numerics.lock", "pyproject.toml"
 BACKENDS = "auto", "plain"
 
 # Requirements for an H100 or H200. nanoGPT's compiled train.py runs on the same card.
-BEFORE = 20.4  # milliseconds of an update of the default model at commit 1796985 (docs/scaling.md)
+BEFORE = 20.4  # milliseconds of an update of the default model at commit 1796985 (docs/scaling-method.md)
 FASTER_THAN_BEFORE, FASTER_THAN_NANOGPT, PERCENT_OF_PEAK, RACE_SECONDS = 10.0, 2.2, 35.0, 20.0
 
 # ---- jobs

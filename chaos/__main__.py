@@ -22,7 +22,7 @@ from chaos.rows import ROWS
 from chaos.setup import Setup
 
 N_WORKERS = 2  # rows that run in parallel; a row waits more than it computes
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "reliability-method.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
 Verdicts = dict[Row, list[str]]
@@ -33,7 +33,7 @@ app = typer.Typer(**cli.STYLE)
 @app.command()
 def main(
     only: Annotated[list[str] | None, typer.Argument(help="Rows to run; by default all rows.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write the table into docs/reliability.md.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the table into docs/reliability-method.md.")] = False,
     list_rows: Annotated[bool, typer.Option("--list", help="List the rows and run none.")] = False,
 ) -> None:
     """Kill and break the pipeline in every known way, and print what survived."""

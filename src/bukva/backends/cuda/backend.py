@@ -14,7 +14,7 @@ from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
 
 # On one H100, compiled losses saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for an update of
-# 1.05 TFLOP (docs/scaling.md). These constants are the line through both points.
+# 1.05 TFLOP (docs/scaling-method.md). These constants are the line through both points.
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
 FLOPS_PER_WEIGHT = 6  # per id: a multiplication and an addition in the forward pass, twice as many in the backward pass

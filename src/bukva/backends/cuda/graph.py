@@ -1,8 +1,9 @@
 """Record a whole update once and launch it as one CUDA graph.
 
 An update of a small GPT launches hundreds of kernels, and the GPU waits for the CPU between them. On an H100 an update
-of the default GPT took 20.4 ms, and a replay of the recorded update takes 1.4 ms (docs/scaling.md). A replay repeats
-the same kernels on the same memory. So everything that differs between updates is read from tensors on the device:
+of the default GPT took 20.4 ms, and a replay of the recorded update takes 1.4 ms (docs/scaling-method.md). A replay
+repeats the same kernels on the same memory. So everything that differs between updates is read from tensors on the
+device:
 
     batch           fixed buffers; the next batch is copied to the device while the graph runs
     learning rate   a tensor that the optimizers share (Optimizers.make_capturable)
