@@ -38,8 +38,12 @@ COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
-    "This page records README's experiments on one machine: bits per character, one seed each. `make reference` writes",
-    "it and the files next to it. Another machine gives other bytes; its scores differ as those of two seeds.",
+    "This page records the scores, times and samples of README's experiments on one machine. It is for users who compare",
+    "their own results with them.",
+    "",
+    "Scores are bits per character of the GPT, with one seed for each experiment. train-gpt is the time of that stage.",
+    "Another machine computes other bytes, and its scores differ by about as much as the scores of two seeds.",
+    "`make reference` writes this page and the other files in its folder.",
     "",
 )
 
