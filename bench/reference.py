@@ -38,8 +38,12 @@ COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
-    "This page records README's experiments on one machine: bits per character, one seed each. `make reference` writes",
-    "it and the files next to it. On another machine the bytes differ, and the scores differ as much as between seeds.",
+    "This page records the scores, times and samples of README's experiments on one machine. It is for users who",
+    "compare their own results with them.",
+    "",
+    "Scores are bits per character of the GPT, with one seed for each experiment. Column train-gpt is the time of this",
+    "stage. Another machine computes other bytes, and its scores differ by about as much as the scores of two seeds.",
+    "`make reference` writes this page and the other files in its folder.",
     "",
 )
 
