@@ -49,7 +49,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
         join(processes, params.compute.device) as group,
-        journal(stage, params, silent=not group.leads) as log,
+        journal(stage, params, silent=not group.is_leader) as log,
         # only the machine of rank 0 can save a checkpoint; on other machines a signal ends the process directly
         stop.caught(is_active=group.is_on_leader_machine),
     ):
@@ -61,7 +61,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         log.metrics({"n_parameters": count_parameters(config)})
 
         n_val = len(splits["val"])
-        if n_val > MOST_SCORED and group.leads:
+        if n_val > MOST_SCORED and group.is_leader:
             print(f"{stage}: scoring {MOST_SCORED:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
@@ -80,11 +80,11 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         try:
             run_training(task, state, callbacks)
         except DivergedError as error:
-            checkpoint = f"{durability.last_good(state.best_step)}; " if group.leads else ""
+            checkpoint = f"{durability.describe_last_checkpoint(state.best_step)}; " if group.is_leader else ""
             raise BukvaError(f"{error}; {checkpoint}use a smaller learning_rate or more warmup_steps.") from None
         stop.exit_if_requested()
 
-        if group.leads:
+        if group.is_leader:
             weights = {"best": state.best_weights, "initial": initial}
             counted = splits["train"] if state.model.counts else None
             save_model(trained.folder, config, tokenizer, weights, machine.numerics(), counted)

@@ -20,9 +20,7 @@ def test_a_sweep_can_be_interrupted_again_and_again_and_its_status_says_so(templ
         assert "1 running, 1 waiting" in project.bukva("sweep", "status")
         driver.press_ctrl_c()
         assert driver.wait() == 130, driver.printed
-        assert driver.printed.endswith(
-            "interrupted after 0 finished trials. Repeat the command to continue.\n"
-        )
+        assert driver.printed.endswith("interrupted after 0 finished trials. Repeat the command to continue.\n")
         assert "Traceback" not in driver.printed
         assert "1 interrupted, 1 waiting" in project.bukva("sweep", "status")
 

@@ -179,8 +179,8 @@ def plan(
     """
     started_at = time.perf_counter()  # before the imports, because the stage also spends time on them
     from bukva.models.gpt import GPTConfig
-    from bukva.planning.gpu import card_named, predicted
-    from bukva.planning.plan import Planner, climb, load_text, parse_budget, propose, warnings
+    from bukva.planning.gpu import card_named, prediction_lines
+    from bukva.planning.plan import Planner, load_text, parse_budget, plans_by_size, propose, warnings
     from bukva.project.commands import settings
 
     params, plans = read_params(), []
@@ -188,12 +188,12 @@ def plan(
         card, seconds = card_named(gpu), parse_budget(budget) if budget else 0.0
         splits, tokenizer = load_text(params)
         config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
-        print(*predicted(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
+        print(*prediction_lines(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
         return
     if not budget:
         raise BukvaError("plan: give a time budget or --gpu, for example `bukva plan 10min`.")
     planner = Planner(params, parse_budget(budget), started_at)
-    for measured_plan in climb(planner.plan):
+    for measured_plan in plans_by_size(planner.plan):
         print(f"plan: {measured_plan}", flush=True)
         plans.append(measured_plan)
     chosen = propose(plans)

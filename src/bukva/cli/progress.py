@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from bukva.backends import generation_copy
-from bukva.core.progress import bar, quantity
+from bukva.core.progress import quantity, tqdm_bar
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
@@ -91,7 +91,7 @@ class ProgressBar(Callback):
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
         self.stage, self.n_steps, self.speed = stage, n_steps, speed
-        self.bar = bar(stage, n_steps, "updates", scale=False)
+        self.bar = tqdm_bar(stage, n_steps, "updates", scale=False)
 
     def on_start(self, state: TrainState) -> None:
         """Start the bar at the step of the state, which is above 0 in a resumed training."""

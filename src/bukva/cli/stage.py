@@ -11,7 +11,7 @@ import typer
 
 from bukva.config.load import read_params
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError, ParamsError, sentence_for
+from bukva.core.errors import BukvaError, ParamsError, message_for
 from bukva.core.processes import end_with_dvc
 from bukva.project.baseline import WAY_BACK, way_back
 from bukva.project.stages import paths
@@ -62,7 +62,7 @@ def call(app: Callable[[], object]) -> None:
     try:
         app()
     except Exception as error:
-        message = sentence_for(error)
+        message = message_for(error)
         if not message:
             raise
         print(message, file=sys.stderr)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bukva.core.progress import counting
+from bukva.core.progress import progress_bar
 from bukva.evaluation.rows import LEARNING_ON
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
@@ -55,7 +55,7 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
     n_ids = sum(lengths)
     within, stream = readers_of(model, text.splits["train"], max(lengths), n_ids, stored=text.ngrams)
     with (
-        counting(f"evaluate: gpt, {split}, adaptive", n_ids, text.tokenizer.unit) as on_progress,
+        progress_bar(f"evaluate: gpt, {split}, adaptive", n_ids, text.tokenizer.unit) as on_progress,
         ThreadPoolExecutor(2) as threads,
     ):
         for passage in passages:

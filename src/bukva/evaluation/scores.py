@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Evaluate
-from bukva.core.progress import OnProgress, counting, no_progress
+from bukva.core.progress import OnProgress, no_progress, progress_bar
 from bukva.evaluation import adaptive
 from bukva.evaluation.accuracy import counted_accuracy
 from bukva.evaluation.rows import LEARNING_ON, STREAM
@@ -253,7 +253,7 @@ def _nats(
 ) -> Nats:
     """Return the (n,) nats of the scored ids, and show the progress under a label."""
     n_ids = sum(len(passage.scored) for passage in texts)
-    with counting(f"evaluate: {label}", n_ids, unit) as on_progress:
+    with progress_bar(f"evaluate: {label}", n_ids, unit) as on_progress:
         return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)
 
 
@@ -267,7 +267,7 @@ def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -
         runs, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
         runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
-        with counting(
+        with progress_bar(
             f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit
         ) as on_progress:
             scored = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)

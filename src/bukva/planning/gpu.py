@@ -81,7 +81,9 @@ def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction:
     return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (fraction * card.tflops * 1e12))
 
 
-def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0) -> Iterator[str]:
+def prediction_lines(
+    config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0
+) -> Iterator[str]:
     """Predict memory and time for one process on one card, and yield the lines to print.
 
     Args:

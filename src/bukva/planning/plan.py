@@ -263,7 +263,7 @@ class Planner:
 # ---- the proposal
 
 
-def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
+def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
     """Yield plans for larger and larger sizes.
 
     The last plan is the first one with too little text for its size, or the last one that fits into the GPU's memory.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.backends import attach, backend_of
-from bukva.backends.base import Job
+from bukva.backends.base import TrainingJob
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.config.schema import Training
@@ -88,10 +88,10 @@ class Task:
         chars_per_id = train_chars / len(splits["train"])
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
-    def job(self, state: TrainState) -> Job:
+    def job(self, state: TrainState) -> TrainingJob:
         """Return the description of the training that backends need."""
         shape = self.windows.batch_size, self.windows.block_size
-        return Job(state.model, state.optimizer, shape, self.recipe.n_steps)
+        return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps)
 
     def chars_seen(self, step: int) -> int:
         """Number of characters trained on after `step` updates. Later epochs count again."""
@@ -125,7 +125,7 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
 
 
 def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], group: Group) -> None:
-    recipe, callbacks = task.recipe, callbacks if group.leads else ()
+    recipe, callbacks = task.recipe, callbacks if group.is_leader else ()
     for callback in callbacks:
         callback.on_start(state)
     if not state.curve:

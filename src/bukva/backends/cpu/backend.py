@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from bukva.backends.base import Backend, Job
+from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import decoder, forks, sublayers
 from bukva.backends.group import ALONE, Group
 from bukva.models.attention import KVCache, attend_fused
@@ -60,7 +60,7 @@ class CPU(Backend):
         return CPUStack(blocks)
 
     @contextlib.contextmanager
-    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:
+    def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
         """Fork a worker for each core if the batch is large enough to divide, and yield their group."""
         n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1  # a table update is too cheap to split
         if n == 1:
