@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bukva.backends import attach
 from bukva.backends.device import Machine, generation_machine, prepare
-from bukva.config.messages import sentence
+from bukva.config.messages import error_message
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
@@ -289,4 +289,4 @@ def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sampl
     try:
         return section.model_validate({"prompts": "auto", **values})
     except ValidationError as error:
-        raise BukvaError(sentence(error.errors()[0], section)) from None
+        raise BukvaError(error_message(error.errors()[0], section)) from None

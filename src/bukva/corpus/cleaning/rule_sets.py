@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from bukva.config.load import read_any_yaml
-from bukva.config.messages import mistake, one_or_another, sentence, shorten
+from bukva.config.messages import error_message, mistake, one_or_another, shorten
 from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
 from bukva.core.files import resolve_existing
@@ -116,7 +116,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
         except ValidationError as error:
             details = error.errors(include_url=False)
             # If a rule is not a mapping, its sentence has no key before the colon.
-            sentences = (sentence(detail, Entry).removeprefix(": ") for detail in details)
+            sentences = (error_message(detail, Entry).removeprefix(": ") for detail in details)
             mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
     for name, times in Counter(entry.name for entry in entries).items():
         if times > 1:

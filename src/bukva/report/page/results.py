@@ -14,7 +14,7 @@ from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
-from bukva.project.revisions import git, head, resolve, show
+from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.anatomy import leads, passage
@@ -144,7 +144,7 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     """Return the commit of a result, the parameters that differ from it, and the commands that reproduce the result."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
-    committed = parse_yaml(show(commit, PARAMS).decode())
+    committed = parse_yaml(file_at(commit, PARAMS).decode())
     ours, theirs = flatten(params), flatten(committed)
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
