@@ -73,13 +73,13 @@ def report() -> None:
     """
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
-    from bukva.tracking.journal import note, read_journals, start_sync
+    from bukva.tracking.journal import read_journals, save_note, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     params = this_experiment(read_params()).params
     journals = [journal for journal in read_journals() if journal.start["params"] == params]
-    if journals and note(
+    if journals and save_note(
         name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
     ):
         start_sync()

@@ -242,7 +242,7 @@ class JournalWriter:
             self._has_failed = True
 
 
-def note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
+def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
     """Save tags and files, by name, for the MLflow run of an experiment. `start_sync` sends them.
 
     Without a key, the note belongs to the newest experiment of this name. A disk error is printed and not raised.
