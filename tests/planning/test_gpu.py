@@ -37,7 +37,7 @@ def test_torch_counts_the_same_operations_in_products_with_weights(changes):
     ids = torch.zeros(4, 32, dtype=torch.int64)
     model = build(config)
     with FlopCounterMode(display=False) as counter:
-        model.losses(Examples(ids, ids)).minimised.backward()
+        model.losses(Examples(ids, ids)).minimized.backward()
     gains = sum(parameter.numel() for parameter in model.parameters() if parameter.ndim == 1)
     expected = flops_per_id(config) - 6 * gains - 6 * 3 * 64 * 32
     assert counter.get_flop_counts()["Global"][torch.ops.aten.mm] == expected * ids.numel()

@@ -56,7 +56,7 @@ def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str,
 
 def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed: Rows) -> Rows:
     train, V = text.splits["train"], len(text.tokenizer)
-    fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)
+    fitted, per_char = counts.bits_of_train(train, V), ids_per_char(train[1:], text.tokenizer)
     result = {"train": {name: value * per_char for name, value in fitted.items()}}
     for split in text.names:
         result[split] = {

@@ -12,13 +12,13 @@ from bukva.config.schema import Evaluate
 from bukva.core.progress import OnProgress, no_progress, progress_bar
 from bukva.evaluation import adaptive
 from bukva.evaluation.accuracy import counted_accuracy
-from bukva.evaluation.rows import LEARNING_ON, STREAM
+from bukva.evaluation.rows import ADAPTIVE_ROWS, STREAM
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
-from bukva.models.registry import count_parameters, kind_of
+from bukva.models.registry import count_parameters, model_kind
 from bukva.models.window_rule import (
-    MOST_SCORED,
+    MAX_SCORED_IDS,
     Score,
     Watch,
     context_of,
@@ -100,8 +100,8 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     from the text if evaluate.adaptive is set.
 
     The training split is scored as one stream, as in training. A model that sees only the last id is scored on all of
-    it. Other models are scored on evenly spaced runs of as many ids as val has, but on at most MOST_SCORED ids. The
-    n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
+    it. Other models are scored on evenly spaced excerpts of as many ids as val has, but on at most MAX_SCORED_IDS ids.
+    The n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
@@ -118,7 +118,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
         nats[name] = text.of_chars(id_nats)
     if params.adaptive:
         adapted = {split: adaptive.score_adaptively(cast("GPT", gpt), text, split) for split in text.names}
-        nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in LEARNING_ON}
+        nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in ADAPTIVE_ROWS}
     on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
     table: dict[str, Any] = {
         **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
@@ -152,8 +152,10 @@ def value_of_context(
     """
     share = min(1.0, params.context_chars / total(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, share)
-    # stride 1 gives every id exactly short_context ids of context; beyond=False limits the n-grams to them as well
-    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1, beyond=False), texts)
+    # stride 1 gives every id exactly short_context ids of context; the last argument limits the n-grams to them
+    short = text.chars_of_nats(
+        nats_of_passages(model, texts, params.short_context, 1, ngrams_see_before_window=False), texts
+    )
     chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
     position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) within the work
     full = full_nats[position < np.repeat(text.chars_of_works(split, texts), chars)]
@@ -174,7 +176,7 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
-    for name in [*models, *(row for row in LEARNING_ON if row in table)]:
+    for name in [*models, *(row for row in ADAPTIVE_ROWS if row in table)]:
         metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
         if "accuracy" in table[name]["val"]:
             metrics[name]["accuracy"] = table[name]["val"]["accuracy"]
@@ -188,7 +190,7 @@ def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
     """Yield a line for each score that covers only a part of a split, with the parameter that decides its size."""
     scored, whole = scores.table["gpt"]["train"]["chars"], total(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
-        limits = f"as many as val has (split.val), at most {MOST_SCORED:,} ids"
+        limits = f"as many as val has (split.val), at most {MAX_SCORED_IDS:,} ids"
         yield f"scored the GPT on {scored:,} of {whole:,} characters of train: {limits}"
     for split in text.names:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
@@ -218,15 +220,15 @@ def describe(
 
 def score(
     model: LanguageModel,
-    runs: list[Passage],
+    excerpts: list[Passage],
     tokenizer: Tokenizer,
     block_size: int,
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score over several runs of the training split together."""
-    nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, on_progress=on_progress)
-    return Score.of(nats, sum(total(tokenizer.chars_of, run.scored) for run in runs))
+    """Return the score over several excerpts of the training split together."""
+    nats = nats_of_passages(model, excerpts, block_size, stride, of_train=model.counts, on_progress=on_progress)
+    return Score.of(nats, sum(total(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
 
 
 @torch.inference_mode()
@@ -263,15 +265,15 @@ def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
-    if kind_of(model.config.name).sees_one_id:
-        runs, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
+    if model_kind(model.config.name).sees_one_id:
+        excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
+        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.config.n_before)
         with progress_bar(
-            f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit
+            f"evaluate: {name}, train", sum(len(excerpt.scored) for excerpt in excerpts), text.tokenizer.unit
         ) as on_progress:
-            scored = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)
-    return _fields(scored, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
+            scored = score(model, excerpts, text.tokenizer, block_size, stride_of(block_size), on_progress)
+    return _fields(scored, sum(total(text.tokenizer.bytes_of, excerpt.scored) for excerpt in excerpts))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

@@ -20,7 +20,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.models.window_rule import MOST_SCORED
+from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.project.stages import paths
 from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits
@@ -223,7 +223,7 @@ class Planner:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
         """
         batch_size = size.batch_size(self.params.train_gpt.batch_size)
-        n_scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
+        n_scored = min(MAX_SCORED_IDS, len(self.splits["val"]) - 1)
         config, task = self.task(size, batch_size)
         state = start(task)
         on_gpu = self.machine.device.type == "cuda"

@@ -17,7 +17,7 @@ from bukva.config.messages import error_message
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
-from bukva.generation.sampling import first_seen, generate_each
+from bukva.generation.sampling import generate_each, window_start
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
@@ -222,7 +222,7 @@ class Writer:
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
         """Return the n likeliest pieces after a text, with their probabilities."""
         ids = self._encode(text)
-        start = first_seen(len(ids), self.model.block_size)
+        start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
         with self.machine.autocast():
             logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)

@@ -22,7 +22,7 @@ from bukva.backends.group import ALONE, Group
 from bukva.config.schema import Training
 from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.registry import build
-from bukva.models.window_rule import MOST_SCORED, evenly_spaced, share_of_nats, stride_of
+from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer, n_first_ids, total
 from bukva.training.callback import Callback
@@ -72,17 +72,17 @@ class Task:
     ) -> Self:
         """Return the task to train a model of this shape on `splits["train"]`.
 
-        Val is scored by the window rule (bukva.models.window_rule), on at most about MOST_SCORED ids.
+        Val is scored by the window rule (bukva.models.window_rule), on at most about MAX_SCORED_IDS ids.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
-        excerpts = evenly_spaced(val, MOST_SCORED)
+        excerpts = evenly_spaced(val, MAX_SCORED_IDS)
         val_chars = sum(total(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
         train_chars = total(tokenizer.chars_of, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
             T, process = model.block_size, (group.rank, group.size)
-            shares = [share_of_nats(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
+            shares = [nats_of_process(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
@@ -173,7 +173,7 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
         with machine.autocast():
             losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
         share = len(examples.ids) / recipe.batch_size
-        (losses.minimised * share).backward()  # accumulates gradients
+        (losses.minimized * share).backward()  # accumulates gradients
         nats += losses.nats.detach() * share
     parameters = list(state.model.parameters())
     nats, norm = group.sum_gradients(parameters, nats)
