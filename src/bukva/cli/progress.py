@@ -15,7 +15,7 @@ from bukva.core.progress import quantity, tqdm_bar
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
-from bukva.text.prompts import opening
+from bukva.text.prompts import default_prompt
 from bukva.text.tokenizers.base import Tokenizer
 from bukva.tracking.journal import JournalWriter
 from bukva.training.callback import Callback
@@ -135,7 +135,7 @@ class Samples(Callback):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
         self.task, self.tokenizer, self.save = task, tokenizer, save
-        self.prompt = opening(tokenizer)
+        self.prompt = default_prompt(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
         """Save again the lines from before an interruption."""

@@ -25,7 +25,7 @@ from bukva.project.stages import paths
 from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import Tokenizer, total
+from bukva.text.tokenizers.base import Tokenizer, sum_counts
 from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -231,7 +231,7 @@ class Planner:
         run_training(task, state, [stopwatch])
         return Plan(
             seconds=self.seconds,
-            train_chars=total(self.tokenizer.chars_of, self.splits["train"]),
+            train_chars=sum_counts(self.tokenizer.chars_of, self.splits["train"]),
             size=size,
             n_parameters=count_parameters(config),
             batch_size=batch_size,

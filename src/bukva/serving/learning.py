@@ -73,7 +73,7 @@ class LearningWriter(Writer):
     def score(self, text: str) -> list[Scored]:
         """Return the pieces of a text with their bits. The model learns from each piece after scoring it."""
         ids = self.encode(text)
-        parts = self.tokenizer.parts(ids)
+        parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
             return super().score(text)
         self._reader.seek(ids[:0])

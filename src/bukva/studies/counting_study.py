@@ -180,7 +180,7 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
     texts = works_of_val(gpt, text)
     chars = []
     for work in texts:
-        parts = text.tokenizer.parts(work.ids)
+        parts = text.tokenizer.texts_of(work.ids)
         of_work = pd.DataFrame({"work": work.work, "char": parts, "position": positions_in_words(parts)})
         chars.append(of_work[work.n_context :])
     experts = experts_on(gpt, texts).join(pd.concat(chars, ignore_index=True))

@@ -24,7 +24,7 @@ from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer, n_first_ids, total
+from bukva.text.tokenizers.base import Tokenizer, n_first_ids, sum_counts
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
@@ -77,8 +77,8 @@ class Task:
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
         excerpts = evenly_spaced(val, MAX_SCORED_IDS)
-        val_chars = sum(total(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
-        train_chars = total(tokenizer.chars_of, splits["train"])
+        val_chars = sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
+        train_chars = sum_counts(tokenizer.chars_of, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
             T, process = model.block_size, (group.rank, group.size)
