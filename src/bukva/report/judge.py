@@ -19,7 +19,7 @@ SENTENCES = {
     "cannot tell": "Cannot tell: {name} may be better ({size}), but {seeds} seeds do not show it. "
     "The baseline is unchanged.",
 }
-COLOURS = {"keep": charts.COLOURS["together"], "discard": charts.COLOURS["counted"], "cannot tell": "#3f8fd2"}
+COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"], "cannot tell": "#3f8fd2"}
 
 
 def line_printer(*, quiet: bool) -> Callable[[str], None]:
@@ -122,7 +122,7 @@ def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
                 "low": low,
                 "high": high,
                 "verdict": each.verdict,
-                "colour": COLOURS[each.verdict],
+                "colour": COLORS[each.verdict],
             }
         )
         baseline += each.difference if each.kept else 0.0

@@ -85,7 +85,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
         label, own = f"{row.bits[SPLIT]:.3f} {row.label}", row.bits[SPLIT]
-        drawn.append({"label": label, "colour": experiment.colours[key], "bits": own, "low": low, "high": high})
+        drawn.append({"label": label, "colour": experiment.colors[key], "bits": own, "low": low, "high": high})
     return charts.dots(pd.DataFrame(drawn), f"{charts.BITS} on {SPLIT}", f"Scores of {len(drawn)} models on {SPLIT}.")
 
 
@@ -119,7 +119,7 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
     """Draw the losses of all models by step and by characters seen."""
     of_models = [
-        curve.assign(model=trained_models()[name].label, colour=experiment.colours[name])
+        curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
     ]
     names = {"chars_seen": "chars", "val_nats_per_char": "val", "train_nats_per_char": "train"}
