@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from bench.measure import ROOT, Outcome, command
 from bukva.config.load import read_yaml
-from bukva.core.files import resolve
+from bukva.core.files import resolve_path
 
 NOT_INHERITED = "DVC_", "MLFLOW_", "PYTHON", "BUKVA_MIRROR"  # prefixes of variables that can point to another project
 
@@ -51,5 +51,5 @@ def environment(folder: Path) -> dict[str, str]:
     own = {"PATH": path, "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache")}
     mirror = os.environ.get("BUKVA_MIRROR")
     if mirror is not None:  # a relative path would be wrong in the folder of the clone
-        own["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve(mirror).absolute())
+        own["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve_path(mirror).absolute())
     return kept | own

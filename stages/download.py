@@ -2,7 +2,7 @@
 
 from bukva.cli import stage
 from bukva.config.schema import author_word
-from bukva.core.progress import transfer
+from bukva.core.progress import transfer_bar
 from bukva.corpus.sources.download import download
 from bukva.text.collection import TABLE
 
@@ -14,7 +14,7 @@ def main() -> None:
     """
     with stage.opened("download") as run:
         chosen, raw = run.params.download, run.path("raw")
-        with transfer(f"download {chosen.corpus}") as show:
+        with transfer_bar(f"download {chosen.corpus}") as show:
             counts = download(chosen, raw, show, note=print)
         authors = f"{author_word(chosen.corpus)}s"
         run.log.metrics({authors if name == "authors" else name: n for name, n in counts.items()})

@@ -23,7 +23,7 @@ def main() -> None:
         print("evaluate: scoring the models on every split", flush=True)
         text = HeldOut(splits, load_lengths(run.path("split")), tokenizer, ngrams)
         saved = CharScores.read(files_of(run.path("baselines")))
-        result = evaluate(models, text, run.params.evaluate, Baselines.of(saved))
+        result = evaluate(models, text, run.params.evaluate, Baselines.load(saved))
         for line in left_out(result, text):
             print(f"evaluate: {line}")
         about = describe(text, models, trained, result.calibration)

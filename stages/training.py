@@ -11,8 +11,8 @@ from bukva.core.errors import BukvaError
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.folder import save_model
-from bukva.models.registry import count_parameters, kind_of
-from bukva.models.window_rule import MOST_SCORED
+from bukva.models.registry import count_parameters, model_kind
+from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.planning.memory import check_memory
 from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.prompts import check_prompts
@@ -49,20 +49,20 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
         join(processes, params.compute.device) as group,
-        journal(stage, params, silent=not group.leads) as log,
+        journal(stage, params, silent=not group.is_leader) as log,
         # only the machine of rank 0 can save a checkpoint; on other machines a signal ends the process directly
         stop.caught(is_active=group.is_on_leader_machine),
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])
-        config = kind_of(model).config(vocab_size=len(tokenizer), **shape)
+        config = model_kind(model).config(vocab_size=len(tokenizer), **shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)
         check_memory(config, recipe, machine, group.local_size)
         log.metrics({"n_parameters": count_parameters(config)})
 
         n_val = len(splits["val"])
-        if n_val > MOST_SCORED and group.leads:
-            print(f"{stage}: scoring {MOST_SCORED:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
+        if n_val > MAX_SCORED_IDS and group.is_leader:
+            print(f"{stage}: scoring {MAX_SCORED_IDS:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
         initial = state.weights()
@@ -80,11 +80,11 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         try:
             run_training(task, state, callbacks)
         except DivergedError as error:
-            checkpoint = f"{durability.last_good(state.best_step)}; " if group.leads else ""
+            checkpoint = f"{durability.describe_last_checkpoint(state.best_step)}; " if group.is_leader else ""
             raise BukvaError(f"{error}; {checkpoint}use a smaller learning_rate or more warmup_steps.") from None
         stop.exit_if_requested()
 
-        if group.leads:
+        if group.is_leader:
             weights = {"best": state.best_weights, "initial": initial}
             counted = splits["train"] if state.model.counts else None
             save_model(trained.folder, config, tokenizer, weights, machine.numerics(), counted)

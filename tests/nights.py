@@ -30,13 +30,13 @@ class Kind:
 
 @dataclass
 class Night:
-    """What a night brought; `wear` is by how many bits val flatters the winner, new seeds or not."""
+    """What a night brought; `selection_bias` is by how many bits val flatters the winner, new seeds or not."""
 
     false: int = 0
     true: int = 0
     gains: int = 0
     trainings: int = 0
-    wear: float = 0.0
+    selection_bias: float = 0.0
 
 
 def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
@@ -66,7 +66,7 @@ def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
             night.trainings += LOOKS[-1] - n
             groups[-1] = seeds
             baseline, text = seeds + gain, own_text
-    night.wear = -text
+    night.selection_bias = -text
     return night
 
 
@@ -84,7 +84,7 @@ def greedy(rng: np.random.Generator, kind: Kind) -> Night:
             night.true += gain > 0
             night.false += gain == 0
             best, text = score + gain, own_text
-    night.wear = -text
+    night.selection_bias = -text
     return night
 
 
@@ -104,7 +104,7 @@ def fixed(rng: np.random.Generator, kind: Kind, level: float = 0.05, n: int = 3)
             night.true += gain > 0
             night.false += gain == 0
             mean, text = score + gain, own_text
-    night.wear = -text
+    night.selection_bias = -text
     return night
 
 
@@ -131,7 +131,7 @@ class Summary:
     found: float
     trainings: float
     error: float
-    wear: float
+    selection_bias: float
 
 
 def summary(method: str, kind: str, n_nights: int) -> Summary:
@@ -146,7 +146,7 @@ def summary(method: str, kind: str, n_nights: int) -> Summary:
         sum(night.true for night in nights) / max(1, sum(night.gains for night in nights)),
         float(np.mean([night.trainings for night in nights])),
         float(np.std(false_keeps) / n_nights**0.5),
-        float(np.mean([night.wear for night in nights])),
+        float(np.mean([night.selection_bias for night in nights])),
     )
 
 
@@ -159,7 +159,7 @@ def main() -> None:
         for method in METHODS:
             found = summary(method, kind, n_nights)
             cells = f"{found.false_nights:.1%} | {found.false_keeps:.1%} +- {found.error:.1%} | {found.found:.1%}"
-            sys.stdout.write(f"| {kind} | {method} | {cells} | {found.trainings:.0f} | {found.wear:.4f} |\n")
+            sys.stdout.write(f"| {kind} | {method} | {cells} | {found.trainings:.0f} | {found.selection_bias:.4f} |\n")
             sys.stdout.flush()
 
 

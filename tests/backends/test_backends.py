@@ -38,7 +38,7 @@ def computed(shape, machine):
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.2, generator=generator)
     batch = task.windows.batch(1, model.config.n_before)
     losses = model.losses(model.examples(*batch))
-    losses.minimised.backward()
+    losses.minimized.backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     return [model(batch.inputs), *losses, *gradients]
 

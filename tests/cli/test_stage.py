@@ -11,7 +11,7 @@ from imports import ROOT
 
 from bukva.cli.app import main
 from bukva.cli.stage import call
-from bukva.core.errors import BukvaError, LostError
+from bukva.core.errors import BukvaError, PeerLostError
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
 SCORES = {
@@ -61,7 +61,7 @@ def commit(folder, file):
     ("error", "status", "printed"),
     [
         (BukvaError("book.txt: byte 7 is not UTF-8."), 1, "book.txt: byte 7 is not UTF-8.\n"),
-        (LostError("the origin is away."), 75, "the origin is away.\n"),
+        (PeerLostError("the origin is away."), 75, "the origin is away.\n"),
         (
             OSError(28, "No space left on device", "raw"),
             1,

@@ -11,7 +11,7 @@ from bukva.core.files import (
     atomic_folder,
     project_root,
     read_json,
-    resolve,
+    resolve_path,
     write_json,
     write_text,
 )
@@ -178,9 +178,9 @@ def test_a_relative_path_is_found_in_the_snapshot_first_and_else_in_the_project(
     monkeypatch.setenv("DVC_ROOT", str(project))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(copy)
-    assert resolve("data") == project / "data"
-    assert resolve("no/such") == project / "no" / "such"
+    assert resolve_path("data") == project / "data"
+    assert resolve_path("no/such") == project / "no" / "such"
     (copy / "data").mkdir()
-    assert resolve("data").resolve() == copy / "data"
-    assert resolve("/no/such") == Path("/no/such")
-    assert resolve(Path("~/books")) == tmp_path / "home" / "books"
+    assert resolve_path("data").resolve() == copy / "data"
+    assert resolve_path("/no/such") == Path("/no/such")
+    assert resolve_path(Path("~/books")) == tmp_path / "home" / "books"

@@ -11,7 +11,7 @@ from downloads import get
 from works import split
 
 from bukva.config.schema import Tokenize
-from bukva.core.errors import BukvaError, sentence_for
+from bukva.core.errors import BukvaError, message_for
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.splits.encoding import tokenize
@@ -115,7 +115,7 @@ def test_a_full_disk_is_reported_keeps_the_former_output_and_allows_a_second_run
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         words = f"{tmp_path / output}: File too large. Existing files are intact. Free some space"
-        assert sentence_for(error.value).startswith(words)
+        assert message_for(error.value).startswith(words)
         assert contents(tmp_path) == former
         stage()
         assert contents(tmp_path) != former

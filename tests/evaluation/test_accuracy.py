@@ -43,5 +43,5 @@ def test_the_guesses_are_the_likeliest_of_all_ids(text, at_once, monkeypatch):
 
 
 def test_the_n_grams_of_a_long_text_are_left_out(text, monkeypatch):
-    monkeypatch.setattr(accuracy, "MOST_SCORED", 100)
+    monkeypatch.setattr(accuracy, "MAX_SCORED_IDS", 100)
     assert list(counted_accuracy(text, f"ngram_{ORDER}")) == ["bigram_exact"]

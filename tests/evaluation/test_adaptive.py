@@ -15,7 +15,7 @@ from bukva.evaluation.scores import evaluate, headline
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import context_of, nats_of_passages, pieces, stride_of
+from bukva.models.window_rule import context_of, nats_of_passages, split_passage, stride_of
 from bukva.project.stages import trained_models
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.tokenizers.char import CharTokenizer
@@ -73,23 +73,25 @@ def test_before_anything_is_learned_a_gpt_with_n_grams_scores_as_it_does_without
     for passage, nats in zip(passages, static, strict=True):
         reader.start(passage.ids[:0])
         reader.seek(passage.ids[: passage.n_context])  # without n-grams of the work
-        network, powers = adaptive.parts_of(gpt, passage)
-        assert reader.log_probs(network[0], powers[0])[passage.scored[0]] == pytest.approx(-nats[0], abs=1e-5)
+        network, exponents = adaptive.mixture_inputs(gpt, passage)
+        assert reader.log_probs(network[0], exponents[0])[passage.scored[0]] == pytest.approx(-nats[0], abs=1e-5)
 
 
 @pytest.mark.parametrize("n_context", [1, 3, 40])
 def test_the_parts_of_a_passage_in_pieces_are_those_of_the_whole(gpt, n_context):
     ids = np.random.default_rng(2).integers(V, size=n_context + 101)
     whole, stride = Passage(0, ids, n_context), stride_of(T)
-    cut = pieces(whole, T, stride, gpt.config.n_before, 17)
+    cut = split_passage(whole, T, stride, gpt.config.n_before, 17)
     assert len(cut) > 3
     np.testing.assert_array_equal(np.concatenate([piece.scored for piece in cut]), whole.scored)
-    expected = adaptive.parts_of(gpt, whole)
-    for found, array in zip(zip(*(adaptive.parts_of(gpt, piece) for piece in cut), strict=True), expected, strict=True):
+    expected = adaptive.mixture_inputs(gpt, whole)
+    for found, array in zip(
+        zip(*(adaptive.mixture_inputs(gpt, piece) for piece in cut), strict=True), expected, strict=True
+    ):
         np.testing.assert_allclose(np.concatenate(found), array, atol=1e-5)
     network = gpt.without_ngrams()
     followed = -nats_of_passages(network, [whole], T, stride)
-    if not gpt.config.counts:  # otherwise the network also sees what was counted, and has learned powers
+    if not gpt.config.counts:  # otherwise the network also sees what was counted, and has learned exponents
         np.testing.assert_array_equal(expected[1], np.tile([0, 0.5, 0.5], (101, 1)))
         np.testing.assert_allclose(expected[0][np.arange(101), whole.scored], followed, atol=1e-5)
 

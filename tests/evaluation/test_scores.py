@@ -13,7 +13,7 @@ from bukva.evaluation.scores import evaluate, headline, left_out, score_pairs, v
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.ngrams.counts import fitted_to_train, scorers
+from bukva.models.ngrams.counts import bits_of_train, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
 from bukva.text.held_out import HeldOut
@@ -73,7 +73,7 @@ def test_scores_are_means_over_all_characters_in_nats_bits_and_bits_per_byte(sco
             assert table[name][split] == fields
     assert table["bigram"]["train"]["chars"] == 3999
     assert 211 <= table["gpt"]["train"]["chars"] < 300  # as much as val has
-    assert table["baselines"]["train"] == fitted_to_train(text(*THREE).splits["train"], V)
+    assert table["baselines"]["train"] == bits_of_train(text(*THREE).splits["train"], V)
     assert table["baselines"]["val"]["uniform"] == math.log2(V)
 
 
@@ -207,10 +207,10 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
 
 
 def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
-    monkeypatch.setattr("bukva.evaluation.scores.MOST_SCORED", 101)
+    monkeypatch.setattr("bukva.evaluation.scores.MAX_SCORED_IDS", 101)
     held_out = text(*THREE)
     found = evaluated(models(), held_out)
-    assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
+    assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_EXCERPTS
     assert list(left_out(found, held_out)) == [
         "scored the GPT on 112 of 3,999 characters of train: as many as val has (split.val), at most 101 ids"
     ]

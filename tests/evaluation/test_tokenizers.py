@@ -14,7 +14,7 @@ from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.ngrams.counts import fitted_to_train
+from bukva.models.ngrams.counts import bits_of_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
 
@@ -95,7 +95,7 @@ def test_train_is_scored_by_its_characters(texts, scores):
         chars = len(tokenizer.decode(ids)) - 1
         nats = nats_of(bigram, ids, T, 3).sum(dtype=np.float64)
         assert found.table["bigram"]["train"]["nats_per_char"] == pytest.approx(nats / chars, rel=1e-5)
-        per_id = fitted_to_train(ids, len(tokenizer))["unigram"]
+        per_id = bits_of_train(ids, len(tokenizer))["unigram"]
         unigram = per_id * (len(ids) - 1) / chars
         assert found.table["baselines"]["train"]["unigram"] == pytest.approx(unigram, rel=1e-9)
 

@@ -38,7 +38,7 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
         return CliRunner().invoke(app, ["compare", *arguments, "--exit-code"]).exit_code
 
     assert [status("a"), status("a", "b", "c"), status("a", "b", "--jsno")] == [1, 1, 2]
-    monkeypatch.setattr("bukva.report.comparison.show_and_keep", lambda *_, **__: None)
+    monkeypatch.setattr("bukva.report.comparison.show_and_save", lambda *_, **__: None)
     monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_: 1 / 0)
     assert status("a", "b") == 1
     expected = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}

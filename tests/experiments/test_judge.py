@@ -33,7 +33,7 @@ def night(known, tmp_path, monkeypatch):
         named = name if seed == 1 else f"{name}-s{seed}"
         known(named, {**dict(changes), "train_gpt.seed": seed}, effect=EFFECTS[name], seed_effect=luck, **more)
 
-    def train(setting, name, seed, say):
+    def train(setting, name, seed, print_line):
         trained.append(f"{name}-s{seed}")
         make(name, seed, {"model.n_head": setting.result.params["model"]["n_head"]})
 
@@ -98,10 +98,10 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(night, m
     night("small", 1, {"model.n_head": 1})
     train = court._train
 
-    def killed(setting, name, seed, say):
+    def killed(setting, name, seed, print_line):
         if seed == 3:
             raise KeyboardInterrupt
-        train(setting, name, seed, say)
+        train(setting, name, seed, print_line)
 
     monkeypatch.setattr(court, "_train", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -203,11 +203,11 @@ def test_a_level_that_is_no_share_is_refused(night) -> None:
 
 def test_val_may_flatter_the_winner_more_the_more_often_it_decided(night) -> None:
     ledger = begin()
-    assert court.wear(ledger) == 0
+    assert court.selection_bias(ledger) == 0
     judge("worse")
     night("small", 1, {"model.n_head": 1})
     judge("small")
-    assert 0 < court.wear(book.read_ledger()) < 0.01
+    assert 0 < court.selection_bias(book.read_ledger()) < 0.01
 
 
 def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night, capsys) -> None:

@@ -47,9 +47,9 @@ def test_verdicts_are_against_the_baseline_on_val_and_corrected_for_all(known):
 def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     sweep(known, [-0.02, -0.03, -0.01])
     board = leaderboard("HEAD", "gpt")
-    assert board.choice.best.names == ["c1337"]
-    assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))
-    assert (board.choice.n_settings, board.choice.unused_seeds) == (3, [])
+    assert board.winner.best.names == ["c1337"]
+    assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))
+    assert (board.winner.n_settings, board.winner.unused_seeds) == (3, [])
     assert any(
         "c1337: the best of 3 settings on val (gain expected from luck alone: 0.0" in line and "bukva seeds 4" in line
         for line in sentences(board)
@@ -59,14 +59,14 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
 def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(known):
     sweep(known, [-0.02, -0.3, -0.01])
     seeds_of(known, "c", (8, 9), {"model.n_head": 2}, effect=-0.3)
-    two = leaderboard("HEAD", "gpt").choice
+    two = leaderboard("HEAD", "gpt").winner
     assert (two.unused_seeds, two.on_unused_seeds) == ([8, 9], None)
     seeds_of(known, "c", (10,), {"model.n_head": 2}, effect=-0.3)
     board = leaderboard("HEAD", "gpt")
-    assert board.choice.unused_seeds == [8, 9, 10]
-    assert board.choice.on_unused_seeds.b.seeds == [8, 9, 10]
-    assert board.choice.on_unused_seeds.verdict.verdict == "better"
-    assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
+    assert board.winner.unused_seeds == [8, 9, 10]
+    assert board.winner.on_unused_seeds.b.seeds == [8, 9, 10]
+    assert board.winner.on_unused_seeds.verdict.verdict == "better"
+    assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
     assert any("Only fresh seeds count" in line for line in sentences(board))
 
 
@@ -84,14 +84,14 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
 def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
     known("HEAD")
     known("b", {"model.n_head": 1}, effect=-0.1)
-    assert leaderboard("HEAD", "gpt").choice is None
+    assert leaderboard("HEAD", "gpt").winner is None
     del known.made["b"]
     known("worse", {"model.n_head": 8}, effect=0.1)
     known("worst", {"model.n_head": 2}, effect=0.2)
-    assert leaderboard("HEAD", "gpt").choice is None
+    assert leaderboard("HEAD", "gpt").winner is None
     known("better", {"model.n_head": 1}, effect=-0.1)
     board = leaderboard("HEAD", "gpt")
-    assert (board.choice.best.names, board.choice.luck) == (["better"], None)  # there is no noise floor
+    assert (board.winner.best.names, board.winner.luck) == (["better"], None)  # there is no noise floor
     said = "\n".join(sentences(board))
     assert "luck alone: unknown" in said
     assert "bukva seeds 5" in said

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from bukva.core.errors import BukvaError
-from bukva.project.baseline import way_back
-from bukva.project.revisions import RefusedError, Revision, experiments, head, known_head, resolve
+from bukva.project.baseline import undo_command
+from bukva.project.revisions import RefusedError, Revision, experiments, head, head_or_empty, resolve
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 
@@ -85,7 +85,7 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
             f"{tmp_path}: git does not read this folder, because another user owns it. If you trust this user: "
             f"git config --global --add safe.directory {tmp_path}"
         )
-    assert (known_head(), way_back()) == ("", "")
+    assert (head_or_empty(), undo_command()) == ("", "")
 
 
 def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bukva.generation.sampling import draw, first_seen, generate, keep_likeliest
+from bukva.generation.sampling import draw, generate, keep_likeliest, window_start
 from bukva.models.gpt import GPT, GPTConfig
 
 V, T = 7, 5
@@ -66,7 +66,7 @@ def test_the_likeliest_is_drawn_at_any_tiny_temperature(temperature):
     assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
 
 
-def first_seen_by_loop(stop, block_size):
+def window_start_by_loop(stop, block_size):
     """Read one by one; when the block is full, drop half of it."""
     start = 0
     for length in range(1, stop + 1):
@@ -78,8 +78,8 @@ def first_seen_by_loop(stop, block_size):
 def test_when_the_block_is_full_its_first_half_is_dropped():
     for block_size in (1, 2, 7, 8):
         for stop in range(1, 31):
-            assert first_seen(stop, block_size) == first_seen_by_loop(stop, block_size)
-    assert [first_seen(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
+            assert window_start(stop, block_size) == window_start_by_loop(stop, block_size)
+    assert [window_start(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
 
 
 @pytest.mark.parametrize("block_size", [T, 8, 1])
@@ -101,7 +101,7 @@ def test_counts_see_the_text_before_the_window_while_it_grows():
     for n_prompt in range(1, 3 * T):
         written = ids[:, :n_prompt]
         for _ in range(2 * T):
-            start = first_seen_by_loop(written.shape[1], T)
+            start = window_start_by_loop(written.shape[1], T)
             logits = model(written[:, start:], before=written[:, :start])
             written = torch.cat([written, logits[:, -1:].argmax(-1)], dim=1)
         assert continuation(model, ids[:, :n_prompt], 2 * T, temperature=0.0) == written[:, n_prompt:].tolist()
@@ -112,7 +112,7 @@ def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prom
     model, ids = gpt(positions="rotary"), prompt(2, n_prompt)
     written = ids.clone()
     for stop in range(n_prompt, n_prompt + 13):
-        logits = model(written[:, first_seen_by_loop(stop, T) :])
+        logits = model(written[:, window_start_by_loop(stop, T) :])
         written = torch.cat([written, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
     expected = written[:, n_prompt:].tolist()
     for how in ({"temperature": 0.0}, {"top_k": 1}):

@@ -61,10 +61,10 @@ def mixed_by_loop(mixture, hidden, logits, recall):
     product = torch.empty_like(logits)
     for b, t in np.ndindex(*logits.shape[:2]):
         inputs = torch.cat([hidden[b, t], recall.features[b, t]])
-        powers = mixture.weights.weight @ inputs + mixture.weights.bias
-        product[b, t] = logits[b, t].softmax(-1) ** powers[-1]
+        exponents = mixture.weights.weight @ inputs + mixture.weights.bias
+        product[b, t] = logits[b, t].softmax(-1) ** exponents[-1]
         for r in range(recall.probabilities.shape[2]):
-            product[b, t] *= recall.probabilities[b, t, r] ** powers[r]
+            product[b, t] *= recall.probabilities[b, t, r] ** exponents[r]
     return product / product.sum(-1, keepdim=True)
 
 
@@ -76,7 +76,7 @@ def test_it_is_the_product_of_the_experts_each_to_its_power():
     with torch.no_grad():
         exact = mixture(hidden, logits, recall)
         close(exact.softmax(-1), mixed_by_loop(mixture, hidden, logits, recall))
-        with torch.autocast("cpu", torch.bfloat16):  # bf16 would round the powers to two digits
+        with torch.autocast("cpu", torch.bfloat16):  # bf16 would round the exponents to two digits
             assert torch.equal(mixture(hidden, logits, recall), exact)
     nothing = NgramFeatures(torch.zeros(B, T, 3, V), torch.zeros(B, T, 4))
     assert mixture(hidden, logits, nothing).isfinite().all()
@@ -177,7 +177,7 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_drop
         recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
         network[others] = model.lm_head(model.encode(ids, added=model.ngram_embedding(recall)))[others]
     close(losses.nats, whole)
-    close(losses.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
+    close(losses.minimized, whole + 0.3 * F.cross_entropy(network.mT, targets))
 
 
 def test_without_a_memory_both_losses_are_the_cross_entropy():
@@ -190,7 +190,7 @@ def test_without_a_memory_both_losses_are_the_cross_entropy():
 @NGRAMS
 def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     model, x = gpt(ngrams=memory, ngram_dropout=0.2), windows()
-    model.losses(model.examples(x[:, :-1], x[:, 1:])).minimised.backward()
+    model.losses(model.examples(x[:, :-1], x[:, 1:])).minimized.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name

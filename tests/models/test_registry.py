@@ -5,7 +5,7 @@ import torch
 
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
-from bukva.models.registry import MODELS, build, build_empty, count_parameters, kind_of
+from bukva.models.registry import MODELS, build, build_empty, count_parameters, model_kind
 
 V, T = 13, 5
 CONFIGS = {
@@ -18,7 +18,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 @every_model
 def test_a_model_is_built_by_the_kind_of_its_name(name):
-    config, kind = CONFIGS[name], kind_of(name)
+    config, kind = CONFIGS[name], model_kind(name)
     assert (kind.config, config.name, kind.sees_one_id) == (type(config), name, name == "bigram")
     model = build(config)
     assert (model.config, model.block_size) == (config, T)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bukva.models import window_rule as scoring
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
+from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process, stride_of
 from bukva.text.held_out import Passage
 
 V, T = 11, 7
@@ -49,7 +49,7 @@ def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_wi
         expected = score_one_by_one(gpt, ids, stride)
         np.testing.assert_allclose(nats_of(gpt, ids, T, stride), expected, atol=1e-5)
         for size in (2, 3, 7):
-            shares = [share_of_nats(gpt, ids, T, stride, rank, size) for rank in range(size)]
+            shares = [nats_of_process(gpt, ids, T, stride, rank, size) for rank in range(size)]
             np.testing.assert_allclose(np.concatenate(shares), expected, atol=1e-5)
 
 
@@ -103,7 +103,7 @@ def side_by_side(memory, passage, **options):
 def test_shares_of_several_processes_are_the_whole_with_counts_too(stride):
     model, ids = counting("logits"), text(37)
     for size in (2, 3, 7):
-        shares = [share_of_nats(model, ids, T, stride, rank, size) for rank in range(size)]
+        shares = [nats_of_process(model, ids, T, stride, rank, size) for rank in range(size)]
         np.testing.assert_allclose(np.concatenate(shares), nats_of(model, ids, T, stride), atol=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_a
     memory, beyond
 ):
     ids = text(37)
-    whole = side_by_side(memory, Passage(0, ids, 1), beyond=beyond)
+    whole = side_by_side(memory, Passage(0, ids, 1), ngrams_see_before_window=beyond)
     for position in range(len(ids)):
         changed = ids.copy()
         changed[position] = (ids[position] + 1) % V
@@ -122,9 +122,11 @@ def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_a
         expected = {*range(position, end + 1)}
         if beyond and memory == "logits":
             expected |= {*range(position, position + 5)}
-        if beyond and memory == "input" and position + 3 >= end:  # the network sees the counts in the next window
+        # the network sees the counts in the next window
+        if beyond and memory == "input" and position + 3 >= end:
             expected |= {*range(end, end + T + 1)}
-        differing = np.flatnonzero(side_by_side(memory, Passage(0, changed, 1), beyond=beyond) != whole) + 1
+        nats = side_by_side(memory, Passage(0, changed, 1), ngrams_see_before_window=beyond)
+        differing = np.flatnonzero(nats != whole) + 1
         assert {*differing.tolist()} == expected & {*range(1, len(ids))}
 
 

@@ -12,7 +12,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.base import Examples
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build, count_parameters
-from bukva.planning.gpu import CARDS, NOT_MEASURED, card_named, flops_per_id, predicted, seconds_per_update
+from bukva.planning.gpu import CARDS, NOT_MEASURED, card_named, flops_per_id, prediction_lines, seconds_per_update
 from bukva.planning.memory import least_bytes
 
 H100 = CARDS["h100"]
@@ -37,7 +37,7 @@ def test_torch_counts_the_same_operations_in_products_with_weights(changes):
     ids = torch.zeros(4, 32, dtype=torch.int64)
     model = build(config)
     with FlopCounterMode(display=False) as counter:
-        model.losses(Examples(ids, ids)).minimised.backward()
+        model.losses(Examples(ids, ids)).minimized.backward()
     gains = sum(parameter.numel() for parameter in model.parameters() if parameter.ndim == 1)
     expected = flops_per_id(config) - 6 * gains - 6 * 3 * 64 * 32
     assert counter.get_flop_counts()["Global"][torch.ops.aten.mm] == expected * ids.numel()
@@ -58,7 +58,7 @@ def test_a_prediction_for_the_card_that_was_measured_agrees_with_what_was_measur
 
 
 def lines(config, card=H100, budget=0.0, **changes):
-    return list(predicted(config, ALL.train_gpt.model_copy(update=changes), card, 1_000_000, budget))
+    return list(prediction_lines(config, ALL.train_gpt.model_copy(update=changes), card, 1_000_000, budget))
 
 
 def test_the_lines_have_operations_memory_time_and_where_they_come_from():

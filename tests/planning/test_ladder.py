@@ -5,7 +5,7 @@ import torch
 from plans import plan
 
 from bukva.core.errors import BukvaError
-from bukva.planning.plan import LADDER, climb, propose
+from bukva.planning.plan import LADDER, plans_by_size, propose
 
 
 def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():
@@ -31,7 +31,7 @@ def climbed(fits=8):
             n_parameters=n, chars_per_update=2048, seconds_per_update=6.4e-7 * n, seconds_per_scoring=1.0, size=size
         )
 
-    return list(climb(measure)), measured
+    return list(plans_by_size(measure)), measured
 
 
 def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit():

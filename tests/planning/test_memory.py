@@ -23,9 +23,9 @@ def test_a_training_holds_weights_by_copies_and_a_batch_by_activations_logits_an
     for changes in ({"micro_batches": 3}, {"processes": 3}):  # both divide the batch
         whole, divided = (least_bytes(SHAPE, recipe(**each)) for each in ({}, changes))
         assert whole - divided == batch - batch // 3
-    assert BigramConfig(V, 5).activations_per_char == 0
+    assert BigramConfig(V, 5).activations_per_id == 0
     assert (
-        WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2
+        WITH_MEMORY.activations_per_id == SHAPE.activations_per_id + 4 * V * 2
     )  # two experts, four numbers per symbol
 
 

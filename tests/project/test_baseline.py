@@ -8,7 +8,7 @@ import pytest
 from bukva.config.load import PARAMS
 from bukva.core.files import sha256
 from bukva.project import baseline
-from bukva.project.baseline import lock_of_baseline, save_baseline, way_back
+from bukva.project.baseline import lock_of_baseline, save_baseline, undo_command
 from bukva.project.lock import LOCK
 from bukva.project.revisions import experiment_ref, resolve
 
@@ -117,18 +117,18 @@ def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_sta
     git("reset", "-q", "--hard", commit)
     run_stages()
     assert save_baseline().endswith("Rename it: dvc exp rename baseline NEW")
-    assert way_back() == "git checkout HEAD params.yaml && make repro"
+    assert undo_command() == "git checkout HEAD params.yaml && make repro"
 
 
 def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_to_run_it_again(git):
-    assert way_back() == "git checkout HEAD params.yaml && make repro"
+    assert undo_command() == "git checkout HEAD params.yaml && make repro"
     run_stages()
     save_baseline()
-    assert way_back() == "dvc exp apply baseline"
+    assert undo_command() == "dvc exp apply baseline"
     run_stages("two")
     git("add", ".")
     git("commit", "-qm", "results")
-    assert way_back() == "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
+    assert undo_command() == "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
         baseline, "cached_files", lambda digest: asked.append(digest) or ({".": Path()} if in_cache else {})
     )
     monkeypatch.setattr(baseline, "has_remote", lambda: remote)
-    assert way_back() == command
+    assert undo_command() == command
     assert asked == [sha256(Path("data/scores"))]
 
 
 def test_there_is_no_way_back_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert way_back() == ""
+    assert undo_command() == ""
 
 
 def test_the_stages_of_a_baseline_are_those_of_its_experiment_or_else_of_its_commit(git):

@@ -103,8 +103,8 @@ def test_the_recorded_experts_multiply_to_the_prediction():
         network = model.without_ngrams()(ids).log_softmax(-1).flatten(0, 1)
         before = random_ids(B, 3)
         whole = model(ids, before=before).flatten(0, 1)
-        logits, powers, lookup = record_experts(model, ids, before, torch.ones(B, T, dtype=torch.bool))
-    product = powers[:, -1:] * network + (powers[:, :-1, None] * lookup.probabilities.log()).sum(-2)
+        logits, exponents, lookup = record_experts(model, ids, before, torch.ones(B, T, dtype=torch.bool))
+    product = exponents[:, -1:] * network + (exponents[:, :-1, None] * lookup.probabilities.log()).sum(-2)
     torch.testing.assert_close(logits, whole)
     torch.testing.assert_close(product.log_softmax(-1), whole.log_softmax(-1), rtol=1e-4, atol=1e-4)
     assert not model.experts._forward_hooks

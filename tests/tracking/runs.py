@@ -2,12 +2,12 @@
 
 from bukva.tracking.journal import read_journals
 from bukva.tracking.store import connect
-from bukva.tracking.sync import fill
+from bukva.tracking.sync import send_journals
 
 
 def sync():
     """Fill MLflow from all journals; what could not be shown."""
-    return fill(connect(), read_journals())
+    return send_journals(connect(), read_journals())
 
 
 def short_name(run):

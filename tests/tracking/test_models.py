@@ -19,7 +19,7 @@ from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal, read_journals, requirements
 from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect
-from bukva.tracking.sync import fill
+from bukva.tracking.sync import send_journals
 from bukva.tracking.sync import sync as sync_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -52,7 +52,7 @@ def with_layers(params, n):
 
 def sync():
     store = connect()
-    assert fill(store, read_journals()) == []
+    assert send_journals(store, read_journals()) == []
     return store
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bukva.core.files import read_json, write_text
-from bukva.tracking.journal import ARTIFACTS, TAGS, JournalWriter, journals_root, note, read_journals, start_sync
+from bukva.tracking.journal import ARTIFACTS, TAGS, JournalWriter, journals_root, read_journals, save_note, start_sync
 from bukva.tracking.store import connect
-from bukva.tracking.sync import fill
+from bukva.tracking.sync import send_journals
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -27,18 +27,18 @@ def kept_tags():
 
 
 def test_notes_add_up_for_an_experiment_that_has_a_journal(wide):
-    assert not note("workspace", {"group": "a"}, {})
-    assert not note(wide, {"group": "a"}, {}, "0123456789abcdef")
+    assert not save_note("workspace", {"group": "a"}, {})
+    assert not save_note(wide, {"group": "a"}, {}, "0123456789abcdef")
     assert [folder.name for folder in journals_root().iterdir()] == [wide]
     for _ in range(2):
-        assert note(wide, {"group": "a", "rank": "1"}, {"a.md": b"a"})
-        assert note(wide, {"rank": "2"}, {})
+        assert save_note(wide, {"group": "a", "rank": "1"}, {"a.md": b"a"})
+        assert save_note(wide, {"rank": "2"}, {})
     assert kept_tags() == {"group": "a", "rank": "2"}
     assert [file.name for file in (read_journals(wide)[-1].notes / ARTIFACTS).iterdir()] == ["a.md"]
 
 
 def note_in_another_process(number):
-    return note("wide", {f"tag-{number}": str(number)}, {})
+    return save_note("wide", {f"tag-{number}": str(number)}, {})
 
 
 def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
@@ -49,7 +49,7 @@ def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
 
 def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
     write_text(read_journals(wide)[-1].notes, "a file where a folder should be")
-    assert not note(wide, {"group": "a"}, {})
+    assert not save_note(wide, {"group": "a"}, {})
     assert capfd.readouterr().err.startswith("MLflow will miss a note on wide, because ")
     start_sync()  # no process can start
     assert capfd.readouterr() == ("", "")
@@ -62,7 +62,7 @@ def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_re
     store = connect()
 
     def shown():
-        assert fill(store, read_journals()) == []
+        assert send_journals(store, read_journals()) == []
         [run] = [run for run in store.runs() if run.info.run_name == wide]
         paths = [item.path for item in store.client.list_artifacts(run.info.run_id)]
         files = [Path(store.client.download_artifacts(run.info.run_id, path)) for path in paths]
@@ -70,9 +70,9 @@ def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_re
 
     assert shown() == (None, {})
     for text in ("первая", "вторая"):
-        assert note(wide, {"verdict": text}, {"a.md": text.encode()})
+        assert save_note(wide, {"verdict": text}, {"a.md": text.encode()})
         assert shown() == (text, {"a.md": text})
-    assert note(wide, {"verdict": "вторая"}, {"a.md": "вторая".encode()})
+    assert save_note(wide, {"verdict": "вторая"}, {"a.md": "вторая".encode()})
     monkeypatch.setattr(type(store.client), "log_artifacts", lambda *_: pytest.fail("sent again"))
     assert shown() == ("вторая", {"a.md": "вторая"})
     assert {run.data.tags.get("verdict") for run in store.runs()} == {"вторая", None}  # stages get none

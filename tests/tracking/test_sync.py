@@ -15,7 +15,7 @@ from bukva.core.machine import processor
 from bukva.tracking import sync as sync_module
 from bukva.tracking.journal import JournalWriter, journal, journals_root, read_journals
 from bukva.tracking.store import connect
-from bukva.tracking.sync import fill
+from bukva.tracking.sync import send_journals
 
 pytestmark = [
     pytest.mark.slow,
@@ -89,7 +89,7 @@ def test_the_run_of_an_experiment_has_the_losses_of_both_models_while_they_are_t
             more = {"chars_per_second": 7.0, "learning_rate": 0.1}
             log.metrics({"val_nats_per_char": loss, "train_nats_per_char": loss} | more, step)
             log.text("samples.txt", stage)
-            assert fill(store, read_journals()) == []
+            assert send_journals(store, read_journals()) == []
             run, whole = by_name(store)[stage], by_name(store)[WHOLE]
             prefix, others = (
                 ("bigram.", ()) if stage == "train-bigram" else ("", ("val_nats_per_char", "chars_per_second"))
@@ -153,7 +153,7 @@ def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, pa
     for step, loss in enumerate(losses, 1):
         log.metrics({"val_nats_per_char": loss}, step)
         log.text("samples.txt", "а" * step)
-        fill(store, read_journals())
+        send_journals(store, read_journals())
         run = by_name(store)["train-gpt"]
         assert files(store, run) == [("samples.txt", 2 * step)]
         for unit in ("nats", "bits"):

@@ -36,7 +36,7 @@ with join(2) as group:
         "norm": float(norm),
         "sum": group.sum(0.1 * (1 + group.rank)),
         "broadcast": [
-            group.broadcast(content if group.leads else b"another").decode() for content in (b"content", b"")
+            group.broadcast(content if group.is_leader else b"another").decode() for content in (b"content", b"")
         ],
     }))
 """

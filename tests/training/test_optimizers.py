@@ -10,7 +10,7 @@ from bukva.config.load import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.training.optimizers import OPTIMIZERS, build_optimizer
-from bukva.training.optimizers.muon import Muon, orthogonalise
+from bukva.training.optimizers.muon import Muon, orthogonalize
 
 SHAPE = GPTConfig(13, n_layer=2, n_head=1, n_embd=8, block_size=5, dropout=0.0)
 
@@ -33,7 +33,7 @@ def gpt(**options):
 def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, columns):
     u, _, v = torch.linalg.svd(matrices(3, rows, columns), full_matrices=False)
     before = torch.logspace(0, math.log10(0.004), min(rows, columns), dtype=torch.float64)
-    middle = u.mT @ orthogonalise(u * before @ v) @ v.mT  # diagonal if the singular vectors are the same
+    middle = u.mT @ orthogonalize(u * before @ v) @ v.mT  # diagonal if the singular vectors are the same
     values = torch.diagonal(middle, dim1=-2, dim2=-1)
     torch.testing.assert_close(middle, torch.diag_embed(values), rtol=0, atol=1e-10)
     assert values.max() < 1.13
@@ -42,7 +42,7 @@ def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, colum
 
 def test_all_singular_values_from_0_004_on_become_nearly_one():
     values = torch.linspace(0.004, 1, 997, dtype=torch.float64).view(-1, 1, 1)  # singular values of 1 x 1 matrices
-    assert (orthogonalise(values) - 1).abs().max() < 0.15
+    assert (orthogonalize(values) - 1).abs().max() < 0.15
 
 
 def test_stacked_matrices_are_orthogonalised_one_by_one():
@@ -67,7 +67,7 @@ def test_an_update_is_nesterovs_momentum_as_large_as_one_of_adamw_and_weights_de
         optimizer.step()
     momentum = 0.95 * 0.05 * first + 0.05 * second
     ahead = 0.05 * second + 0.95 * momentum
-    update = orthogonalise((ahead / ahead.norm())[None])[0] * 0.2 * 11**0.5
+    update = orthogonalize((ahead / ahead.norm())[None])[0] * 0.2 * 11**0.5
     assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
     torch.testing.assert_close(weight.detach(), before * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
 

@@ -15,7 +15,7 @@ from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe,
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import N_RUNS, Score, evenly_spaced, nats_of, stride_of
+from bukva.models.window_rule import N_EXCERPTS, Score, evenly_spaced, nats_of, stride_of
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer
@@ -276,10 +276,10 @@ def test_val_is_scored_by_the_window_rule():
 
 
 def test_of_a_long_val_runs_that_are_evenly_spaced_are_scored_in_shares(monkeypatch):
-    monkeypatch.setattr(module, "MOST_SCORED", 61)
+    monkeypatch.setattr(module, "MAX_SCORED_IDS", 61)
     model, runs = start(task()).model, evenly_spaced(splits()["val"], 61)
     nats = [nats_of(model, run.ids, T, stride_of(T)) for run in runs]
-    assert len(nats) == N_RUNS
+    assert len(nats) == N_EXCERPTS
     expected = np.concatenate(nats).mean(dtype=np.float64)
     assert task().score_val(model, ALONE) == pytest.approx(expected, rel=1e-6)
     shares = []

@@ -24,7 +24,7 @@ class Optimizer(Protocol):
         """Keep the learning rate in a tensor on the device."""
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """The facts about a training run that backends need.
 
     model: the model to train.
@@ -47,13 +47,13 @@ class Backend:
         return blocks
 
     @contextlib.contextmanager
-    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
+    def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
         """Start worker processes that run `work`, and yield the group of this process and the workers.
 
         The plain backend starts no worker.
         """
         yield ALONE
 
-    def prepare_update(self, job: Job, update: Update, group: Group) -> Update:  # noqa: ARG002
+    def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:  # noqa: ARG002
         """Return a function that makes the same updates as `update`. The plain backend returns `update` itself."""
         return update

@@ -25,7 +25,7 @@ class Group:
     local_size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process is rank 0."""
         return self.rank == 0
 

@@ -17,7 +17,7 @@ Rows = dict[str, dict[str, float]]  # split -> baseline -> bits per character
 def compress(text: HeldOut) -> Rows:
     """Score the compressors on val and test."""
     chars, n_symbols = _as_characters(text.splits, text.tokenizer)
-    return compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
+    return compressors.scores(chars["train"], {split: chars[split] for split in text.held_out_splits}, n_symbols)
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
@@ -37,14 +37,14 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed
         nats |= _ngram_nats(ngrams, text, sorted(orders))
     candidates = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
     best = min(candidates, key=lambda name: float(nats[name]["val"].sum()))
-    char_nats = {name: text.of_chars(scored) for name, scored in nats.items()}
+    char_nats = {name: text.char_nats(scored) for name, scored in nats.items()}
     return Baselines(_table(char_nats, text, compressed), best, char_nats)
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
     """Return name -> split -> (n,) nats of the held-out ids."""
     result: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
-    for split in text.names:
+    for split in text.held_out_splits:
         works = text.passages(split, max(orders) - 1)
         scored = [model.nats_by_order(work.ids, orders) for work in works]
         for order in orders:
@@ -56,9 +56,9 @@ def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str,
 
 def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed: Rows) -> Rows:
     train, V = text.splits["train"], len(text.tokenizer)
-    fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)
+    fitted, per_char = counts.bits_of_train(train, V), ids_per_char(train[1:], text.tokenizer)
     result = {"train": {name: value * per_char for name, value in fitted.items()}}
-    for split in text.names:
+    for split in text.held_out_splits:
         result[split] = {
             "uniform": bits(np.log(V)) * ids_per_char(text.splits[split], text.tokenizer),
             **{name: bits_per_char(nats[split]) for name, nats in char_nats.items()},

@@ -73,13 +73,13 @@ def report() -> None:
     """
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
-    from bukva.tracking.journal import note, read_journals, start_sync
+    from bukva.tracking.journal import read_journals, save_note, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     params = this_experiment(read_params()).params
     journals = [journal for journal in read_journals() if journal.start["params"] == params]
-    if journals and note(
+    if journals and save_note(
         name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
     ):
         start_sync()
@@ -179,8 +179,8 @@ def plan(
     """
     started_at = time.perf_counter()  # before the imports, because the stage also spends time on them
     from bukva.models.gpt import GPTConfig
-    from bukva.planning.gpu import card_named, predicted
-    from bukva.planning.plan import Planner, climb, load_text, parse_budget, propose, warnings
+    from bukva.planning.gpu import card_named, prediction_lines
+    from bukva.planning.plan import Planner, load_text, parse_budget, plans_by_size, propose, warnings
     from bukva.project.commands import settings
 
     params, plans = read_params(), []
@@ -188,12 +188,12 @@ def plan(
         card, seconds = card_named(gpu), parse_budget(budget) if budget else 0.0
         splits, tokenizer = load_text(params)
         config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
-        print(*predicted(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
+        print(*prediction_lines(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
         return
     if not budget:
         raise BukvaError("plan: give a time budget or --gpu, for example `bukva plan 10min`.")
     planner = Planner(params, parse_budget(budget), started_at)
-    for measured_plan in climb(planner.plan):
+    for measured_plan in plans_by_size(planner.plan):
         print(f"plan: {measured_plan}", flush=True)
         plans.append(measured_plan)
     chosen = propose(plans)

@@ -49,14 +49,14 @@ def compare(
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
-    from bukva.report.comparison import show_and_keep
+    from bukva.report.comparison import show_and_save
 
     if len(names) == 1:
         names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
         raise BukvaError(f"compare --exit-code: use two names, not {len(names)}; an exit status has one verdict.")
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
-    show_and_keep(comparisons, as_json=json)
+    show_and_save(comparisons, as_json=json)
     if test:
         n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)

@@ -60,21 +60,21 @@ def judge(
     if give_up:
         show.print_try(court.give_up(names[-1], _known(ledger)), _known(read_ledger()), as_json=json)
         raise typer.Exit(STATUS["discard"])
-    say = show.say(quiet=json)
+    print_line = show.line_printer(quiet=json)
     if ledger is None:
         # a single name is probably a try; beginning a ledger with it would train eight seeds of it
         if len(names) == 1 and names[0] not in BASELINES:
             raise BukvaError(f"No ledger exists yet. Begin one: `bukva judge BASELINE {names[0]}`.")
-        ledger = court.begin(names[0], model, level, say)
+        ledger = court.begin(names[0], model, level, print_line)
     elif len(names) == 2 and names[0] != ledger.baseline.name:
         raise BukvaError(
             f"judge {names[0]}: the ledger has another baseline, {ledger.baseline.name}. Give only the name of the try."
         )
     if names[-1] == ledger.first.name:
-        court.complete_baseline(ledger, say)
+        court.complete_baseline(ledger, print_line)
         return
-    judged = court.judge(names[-1], ledger, say)
-    _keep_in_mlflow(judged)
+    judged = court.judge(names[-1], ledger, print_line)
+    _save_in_mlflow(judged)
     show.print_try(judged, read_ledger() or ledger, as_json=json)
     raise typer.Exit(STATUS[judged.verdict])
 
@@ -89,18 +89,18 @@ def _final(ledger: "Ledger | None", *, as_json: bool) -> None:
     from bukva.compare import judge as court
     from bukva.compare import records
     from bukva.report.comparison import print_comparisons
-    from bukva.report.judge import print_wear
+    from bukva.report.judge import print_selection_bias
 
     comparison = court.finish(_known(ledger))
     print_comparisons([comparison], as_json=as_json)
     records.looks_at_test(comparison.a.result.about["text"]["test"], more=1)
     if not as_json:
-        print_wear(_known(ledger))
+        print_selection_bias(_known(ledger))
 
 
-def _keep_in_mlflow(judged: "Try") -> None:
+def _save_in_mlflow(judged: "Try") -> None:
     """Save the verdict as a tag of the try's run in MLflow."""
-    from bukva.tracking.journal import note, start_sync
+    from bukva.tracking.journal import save_note, start_sync
 
-    if note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):
+    if save_note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):
         start_sync()

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from bukva.backends import generation_copy
-from bukva.core.progress import bar, quantity
+from bukva.core.progress import quantity, tqdm_bar
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
-from bukva.text.prompts import opening
+from bukva.text.prompts import default_prompt
 from bukva.text.tokenizers.base import Tokenizer
 from bukva.tracking.journal import JournalWriter
 from bukva.training.callback import Callback
@@ -91,7 +91,7 @@ class ProgressBar(Callback):
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
         self.stage, self.n_steps, self.speed = stage, n_steps, speed
-        self.bar = bar(stage, n_steps, "updates", scale=False)
+        self.bar = tqdm_bar(stage, n_steps, "updates", scale=False)
 
     def on_start(self, state: TrainState) -> None:
         """Start the bar at the step of the state, which is above 0 in a resumed training."""
@@ -135,7 +135,7 @@ class Samples(Callback):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
         self.task, self.tokenizer, self.save = task, tokenizer, save
-        self.prompt = opening(tokenizer)
+        self.prompt = default_prompt(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
         """Save again the lines from before an interruption."""

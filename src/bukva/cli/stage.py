@@ -11,9 +11,9 @@ import typer
 
 from bukva.config.load import read_params
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError, ParamsError, sentence_for
+from bukva.core.errors import BukvaError, ParamsError, message_for
 from bukva.core.processes import end_with_dvc
-from bukva.project.baseline import WAY_BACK, way_back
+from bukva.project.baseline import UNDO_PREFIX, undo_command
 from bukva.project.stages import paths
 from bukva.tracking.journal import JournalWriter, journal
 
@@ -62,10 +62,10 @@ def call(app: Callable[[], object]) -> None:
     try:
         app()
     except Exception as error:
-        message = sentence_for(error)
+        message = message_for(error)
         if not message:
             raise
         print(message, file=sys.stderr)
-        if isinstance(error, ParamsError) and (command := way_back()):
-            print(f"{WAY_BACK}{command}", file=sys.stderr)
+        if isinstance(error, ParamsError) and (command := undo_command()):
+            print(f"{UNDO_PREFIX}{command}", file=sys.stderr)
         sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)

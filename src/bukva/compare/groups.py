@@ -18,7 +18,7 @@ from bukva.compare.results import Result
 from bukva.compare.statistics.settings import SeedSums
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
-from bukva.project.commands import rerun
+from bukva.project.commands import rerun_command
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import read_journals
@@ -189,7 +189,7 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
         wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
             f"Adaptive scores can only be compared with adaptive scores, and {name} has none. To compute them: "
-            f"`{rerun(name, wanted)}`."
+            f"`{rerun_command(name, wanted)}`."
         )
 
 

@@ -37,10 +37,10 @@ EDITABLE = (
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
 LOG = Path(".bukva/judge.log")
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
-def begin(name: str, model: str, level: float, say: Say) -> Ledger:
+def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
     """Begin a ledger with a baseline, and train the baseline with as many seeds as a try can have.
 
     Raises:
@@ -49,11 +49,13 @@ def begin(name: str, model: str, level: float, say: Say) -> Ledger:
     if not 0 < level < 1:
         raise BukvaError(f"judge --level {level}: must be between 0 and 1, for example 0.1.")
     setting = _setting(name, model)
-    say(f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the kept tries will be false.")
-    return ledger_file.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], say), name))
+    print_line(
+        f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the kept tries will be false."
+    )
+    return ledger_file.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], print_line), name))
 
 
-def judge(name: str, ledger: Ledger, say: Say) -> Try:
+def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     """Judge a try against the baseline of the ledger, and write the verdict into the ledger.
 
     A setting that was judged before keeps its verdict. A try that is kept becomes the baseline and is trained with all
@@ -67,16 +69,16 @@ def judge(name: str, ledger: Ledger, say: Say) -> Try:
     tried = _setting(name, model)
     known = ledger.find(tried.key)
     if known and known.verdict:
-        say(f"Try {known.number} ({known.trained.name}) has the same settings and code, and was judged before.")
-        complete_baseline(ledger, say)
+        print_line(f"Try {known.number} ({known.trained.name}) has the same settings and code, and was judged before.")
+        complete_baseline(ledger, print_line)
         return known
     _check_ready(ledger, tried, name)
     baseline = _setting(ledger.baseline.name, model)
     _check_same_score(baseline, tried, name)
     opened = known or _open(ledger, baseline, tried, name)
-    closed = _look_until_decided(ledger, opened, baseline, name, say)
+    closed = _look_until_decided(ledger, opened, baseline, name, print_line)
     ledger = ledger_file.add("verdict", **asdict(closed))
-    complete_baseline(ledger, say)
+    complete_baseline(ledger, print_line)
     return closed
 
 
@@ -135,17 +137,17 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
     return opened
 
 
-def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, say: Say) -> Try:
+def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, print_line: PrintLine) -> Try:
     """Train more seeds and test again until a look decides."""
     level, p = ledger.next_level, 1.0
-    say(f"Try {opened.number}, {name}: {opened.what}. Baseline: {opened.against}, level: {level:.2g}")
+    print_line(f"Try {opened.number}, {name}: {opened.change_summary}. Baseline: {opened.against}, level: {level:.2g}")
     for n_seeds in LOOKS:
-        tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, say)
+        tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, print_line)
         text = _over_text(baseline, tried)
         known = ledger.noise_floor(records.floor(baseline.family, SPLIT))
         last = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), known, level)
         p = min(p, last.p)
-        say(f"  {_line(last)}")
+        print_line(f"  {_line(last)}")
         if last.decision != "more seeds":
             break
     return replace(
@@ -174,18 +176,18 @@ def _line(last: Look) -> str:
     return f"{seeds}: {last.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f}), p {last.p:.2g}: {last.decision}"
 
 
-def complete_baseline(ledger: Ledger, say: Say) -> None:
+def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
     """Train the missing seeds of the baseline, so that all later tries are compared with the full number of seeds."""
     if len(ledger.baseline.seeds) < LOOKS[-1]:
         name = ledger.baseline.name
-        setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], say)
+        setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], print_line)
         ledger_file.add("baseline", baseline=asdict(_trained(setting, name)))
 
 
 # ---- after all tries
 
 
-def wear(ledger: Ledger) -> float:
+def selection_bias(ledger: Ledger) -> float:
     """Return an upper limit, in bits, of how much the winner fits the val text after many decisions on it.
 
     The limit is the expected luck of the best of that many equal settings whose scores vary by the error over the text.
@@ -228,7 +230,7 @@ def _trained(setting: Setting, name: str) -> Trained:
     return Trained(name, setting.key, setting.seeds, bits)
 
 
-def _with_seeds(setting: Setting, name: str, n: int, say: Say) -> Setting:
+def _with_seeds(setting: Setting, name: str, n: int, print_line: PrintLine) -> Setting:
     """Return the setting with n consecutive seeds, beginning with its lowest, after training the missing seeds.
 
     Raises:
@@ -240,7 +242,7 @@ def _with_seeds(setting: Setting, name: str, n: int, say: Say) -> Setting:
     if missing:
         _check_checkout(setting.result, name, missing[0])
     for seed in missing:
-        _train(setting, name, seed, say)
+        _train(setting, name, seed, print_line)
     if missing:
         setting = _setting(name, setting.model)
     of_seed = {member.seed: member for member in setting.members}
@@ -267,7 +269,7 @@ def _free_name(name: str) -> str:
     return next(free for free in chain([name], numbered) if free not in taken)
 
 
-def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
+def _train(setting: Setting, name: str, seed: int, print_line: PrintLine) -> None:
     """Run an experiment with another seed, without changing the checkout.
 
     Raises:
@@ -277,7 +279,7 @@ def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
     params, section = setting.result.params, f"train_{setting.model}"
     wanted = {**params, section: {**params[section], "seed": seed}}
     options = [word for option in settings(read_yaml(project_root() / PARAMS), wanted) for word in shlex.split(option)]
-    say(f"  training seed {seed} as {run_name} (output: {LOG})")
+    print_line(f"  training seed {seed} as {run_name} (output: {LOG})")
     command = ["dvc", "exp", "run", "--temp", "--name", run_name, *options]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as output:

@@ -64,7 +64,7 @@ class Leaderboard:
 
     rows: settings that were scored on the val text of the baseline.
     others: for each other val text, the rows of its settings. They have no comparison and no refusal.
-    choice: the best setting; None if fewer than two settings were compared, or if none is better than the baseline.
+    winner: the best setting; None if fewer than two settings were compared, or if none is better than the baseline.
     floor: noise floor on val.
     without_result: (name, reason) of each experiment that has no result.
     """
@@ -72,7 +72,7 @@ class Leaderboard:
     baseline: Setting
     rows: Sequence[Row]
     others: Sequence[Sequence[Row]]
-    choice: Winner | None
+    winner: Winner | None
     floor: Floor
     without_result: Sequence[tuple[str, str]]
 
@@ -101,7 +101,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
         baseline=first,
         rows=_ranked(rows),
         others=[_ranked([Row(each, _changed(first, each), None, "") for each in text]) for text in other_texts],
-        choice=_choice(first, rows, floor),
+        winner=_winner(first, rows, floor),
         floor=floor,
         without_result=[
             *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
@@ -139,8 +139,8 @@ def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
     ]
 
 
-def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
-    """Return the best of the compared settings; see Leaderboard.choice."""
+def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
+    """Return the best of the compared settings; see Leaderboard.winner."""
     compared = [row.setting for row in rows if row.comparison]
     if len(compared) < 2:
         return None

@@ -72,7 +72,7 @@ class Try:
         return self.verdict == "keep"
 
     @property
-    def what(self) -> str:
+    def change_summary(self) -> str:
         """Short list of the changed parameters and code."""
         settings = [f"{key}={after}" for key, (_, after) in self.changed.items()]
         return ", ".join([*settings, *self.code]) or "nothing"

@@ -21,9 +21,9 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 from bukva.project import baseline
 from bukva.project.cache import cached_files, digests
-from bukva.project.commands import rerun
+from bukva.project.commands import rerun_command
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
-from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, git, resolve, show
+from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, file_at, git, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
@@ -93,7 +93,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
     for result in results:
         if not result.is_complete:
             problem = result.problem or f"{paths()['scores']} is neither in DVC's cache nor on a remote"
-            again = "dvc repro" if result.revision.is_workspace else rerun(result.revision.name, result.params)
+            again = "dvc repro" if result.revision.is_workspace else rerun_command(result.revision.name, result.params)
             raise BukvaError(f"{result.revision.name}: {problem}. Run `{again}`.")
     return results
 
@@ -169,7 +169,7 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
 def _content(revision: Revision, path: str) -> bytes:
     """Return the content of a file of a revision; empty if the file does not exist."""
     if not revision.is_workspace:
-        return show(revision.commit, path)
+        return file_at(revision.commit, path)
     file = project_root() / path
     return file.read_bytes() if file.is_file() else b""
 
@@ -206,7 +206,7 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
         differences += [f"trained with {key} {recorded.get(key)}, this machine has {numerics.get(key)}" for key in keys]
     else:
         differences.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
-    return list(dict.fromkeys(differences)), rerun(name, result.params)
+    return list(dict.fromkeys(differences)), rerun_command(name, result.params)
 
 
 # ---- outputs as files
@@ -228,14 +228,14 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
         for path, digest in outputs(result.lock).items():
             if path not in needed:
                 continue
-            if content := show(result.revision.commit, path):
+            if content := file_at(result.revision.commit, path):
                 write_text(Path(folder, path), content.decode())
             elif files := cached_files(digest):
                 _link(Path(folder, path), files)
             else:
                 raise BukvaError(
                     f"{result.revision.name}: {path} is not in DVC's cache. Fetch it: `dvc pull --all-commits`, "
-                    f"or compute it again: `{rerun(result.revision.name, result.params)}`."
+                    f"or compute it again: `{rerun_command(result.revision.name, result.params)}`."
                 )
         yield Path(folder)
 

@@ -15,7 +15,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import digests
 from bukva.project.commands import settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
-from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished, why_no_snapshots
+from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, head, unfinished, why_no_snapshots
 from bukva.project.stages import trained_models
 
 LEAST = 2  # minimum number of seeds
@@ -49,7 +49,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     files = _files(model, lock)
     if why := why_no_snapshots():
         raise BukvaError(why)
-    options = settings(parse_yaml(show(head(), PARAMS).decode()), raw)
+    options = settings(parse_yaml(file_at(head(), PARAMS).decode()), raw)
     changed = " ".join(option for option in options if seed_name(model) not in option)
     yield f"Settings: as in the last commit{f', with {changed}' if changed else ''}"
     known = _finished(model, params) | _waiting(model, params, lock, files)
@@ -110,7 +110,7 @@ def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: l
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}
     for state in unfinished():
-        queued_params = flatten(parse_yaml(show(state.commit, PARAMS).decode()))
+        queued_params = flatten(parse_yaml(file_at(state.commit, PARAMS).decode()))
         is_same = all(queued_params.get(key) == params.get(key) for key in needed - {seed_name(model)})
         is_waiting = is_same and state.kind in ("queued", "running")
         if is_waiting and not git("diff", "--name-only", state.commit, "--", *files):

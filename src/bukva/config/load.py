@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bukva.config.messages import sentence, yaml_fault
+from bukva.config.messages import error_message, yaml_fault
 from bukva.config.schema import Params
 from bukva.core.errors import ParamsError
 
@@ -72,7 +72,7 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
-        mistakes = [f"{where}, {sentence(details, Params)}" for details in error.errors(include_url=False)]
+        mistakes = [f"{where}, {error_message(details, Params)}" for details in error.errors(include_url=False)]
         raise ParamsError("\n".join(mistakes)) from None
 
 

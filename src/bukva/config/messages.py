@@ -30,7 +30,7 @@ def one_or_another(names: list[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
-def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
+def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
     """Return the message for one pydantic error."""
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})

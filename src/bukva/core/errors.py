@@ -25,7 +25,7 @@ class ParamsError(BukvaError):
     """
 
 
-class LostError(BukvaError):
+class PeerLostError(BukvaError):
     """Another machine has stopped or does not respond. Nothing is wrong on this machine, and a retry may succeed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
@@ -42,7 +42,7 @@ DISK = {
 }
 
 
-def sentence_for(error: BaseException) -> str:
+def message_for(error: BaseException) -> str:
     """Return a one-line message for an expected error, or "" for a bug."""
     if isinstance(error, BukvaError):
         return str(error)

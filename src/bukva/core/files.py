@@ -32,7 +32,7 @@ def project_root() -> Path:
     return next((folder for folder in (here, *here.parents) if (folder / ".dvc").is_dir()), here)
 
 
-def resolve(path: str | Path) -> Path:
+def resolve_path(path: str | Path) -> Path:
     """Resolve a path that a user wrote.
 
     An absolute path is returned unchanged. A relative path refers to the current folder if it exists there, otherwise
@@ -43,10 +43,10 @@ def resolve(path: str | Path) -> Path:
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
-def existing(path: str) -> Path | None:
+def resolve_existing(path: str) -> Path | None:
     """Resolve a path that a user wrote; return None if it does not exist."""
     try:
-        resolved = resolve(path)
+        resolved = resolve_path(path)
         return resolved if resolved.exists() else None
     except (OSError, RuntimeError):  # the name is too long, or ~user is unknown
         return None

@@ -94,7 +94,7 @@ def start_detached(module: str, *arguments: str, **environment: str) -> subproce
         )
 
 
-def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Wait up to `seconds`, and return whether the process has ended with an error. A longer one is left running."""
     try:
         return process.wait(seconds) != 0
@@ -133,7 +133,7 @@ def free_port(port: int) -> int:
         return int(server.getsockname()[1])
 
 
-def answers(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Return whether a process listens on this port."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
+def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
     """Return a progress bar.
 
     Args:
@@ -39,9 +39,9 @@ def bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[No
 
 
 @contextmanager
-def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
+def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show a bar for a transfer. Yield a function to call with the bytes so far and the total, None if unknown."""
-    with bar(what, None, "B") as shown:
+    with tqdm_bar(what, None, "B") as shown:
 
         def report(n_bytes: int, total: int | None) -> None:
             shown.total = total
@@ -51,15 +51,15 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
-def counting(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
+def progress_bar(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
     """Show a bar for a task. Yield a function to call, from any thread, with the number of units just finished."""
-    with bar(what, total, f"{unit}s") as shown:
+    with tqdm_bar(what, total, f"{unit}s") as shown:
         yield shown.update
 
 
-def counted(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
+def with_progress(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
     """Yield the texts unchanged, and show a bar that advances by the length of each text when it has been used."""
-    with counting(what, total) as add:
+    with progress_bar(what, total) as add:
         for text in texts:
             yield text
             add(len(text))

@@ -64,7 +64,7 @@ class Durability(Callback):
         # a new run is saved before its first update; a restored state is already on disk
         self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
-    def last_good(self, best_step: int) -> str:
+    def describe_last_checkpoint(self, best_step: int) -> str:
         """Describe the checkpoint that is left after training has diverged, as a clause of an error message."""
         if self.checkpoints.step is None:
             return "there is no checkpoint"
@@ -98,11 +98,11 @@ def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
 
     Rank 0 reads the checkpoint, sends it to the others, and reports where training starts.
     """
-    if group.leads:
+    if group.is_leader:
         checkpoints.clear_finished()
-    content = group.broadcast(checkpoints.last() if group.leads else b"")
+    content = group.broadcast(checkpoints.last() if group.is_leader else b"")
     if content:
         state.load_state_dict(unpack(content))
     message = f"Resumed at step {state.step}." if content else checkpoints.fresh_start_message()
-    if message and group.leads:
+    if message and group.is_leader:
         print(message, file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bukva.evaluation.rows import NGRAM
 from bukva.models.ngrams.counts import count_pairs
 from bukva.models.ngrams.stored import counts_of
-from bukva.models.window_rule import MOST_SCORED
+from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.text.held_out import HeldOut, scored_ids
 from bukva.text.ids import Ids
 
@@ -20,14 +20,14 @@ AT_ONCE = 2**22  # maximum number of probabilities in memory
 def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
     """Return the accuracy on val of the counted bigram and of the best n-grams, keyed as in scores.json.
 
-    n-grams are left out if val has more than MOST_SCORED ids, because they would take minutes.
+    n-grams are left out if val has more than MAX_SCORED_IDS ids, because they would take minutes.
     """
     train, V = text.splits["train"], len(text.tokenizer)
     likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,) for each id, the id that follows it most often
     works = text.scored["val"]
     guesses = [likeliest_next[work.ids[work.n_context - 1 : -1]] for work in works]
     accuracy = {"bigram_exact": _fraction_right(guesses, scored_ids(works))}
-    if best.startswith(NGRAM) and len(scored_ids(works)) <= MOST_SCORED:
+    if best.startswith(NGRAM) and len(scored_ids(works)) <= MAX_SCORED_IDS:
         accuracy[best] = _ngram_accuracy(text, int(best.removeprefix(NGRAM)))
     return accuracy
 

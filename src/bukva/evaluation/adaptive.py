@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bukva.core.progress import counting
-from bukva.evaluation.rows import LEARNING_ON
+from bukva.core.progress import progress_bar
+from bukva.evaluation.rows import ADAPTIVE_ROWS
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
 from bukva.models.ngrams.stored import counts_of
-from bukva.models.window_rule import Batch, batches, computed, context_of, ids_per_batch, pieces, stride_of
+from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, run_batches, split_passage, stride_of
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import Ids, Nats
 
@@ -46,16 +46,16 @@ def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) 
 
 
 def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
-    """Return row of LEARNING_ON -> (n,) nats of the scored ids of a split."""
+    """Return row of ADAPTIVE_ROWS -> (n,) nats of the scored ids of a split."""
     T, stride = model.block_size, stride_of(model.block_size)
-    nats_by_row: dict[str, list[Nats]] = {row: [] for row in LEARNING_ON}
+    nats_by_row: dict[str, list[Nats]] = {row: [] for row in ADAPTIVE_ROWS}
     context = context_of(model, T, stride)
     passages = text.passages(split, max(OWN_IDS, context))
     lengths = [len(passage.scored) for passage in passages]
     n_ids = sum(lengths)
     within, stream = readers_of(model, text.splits["train"], max(lengths), n_ids, stored=text.ngrams)
     with (
-        counting(f"evaluate: gpt, {split}, adaptive", n_ids, text.tokenizer.unit) as on_progress,
+        progress_bar(f"evaluate: gpt, {split}, adaptive", n_ids, text.tokenizer.unit) as on_progress,
         ThreadPoolExecutor(2) as threads,
     ):
         for passage in passages:
@@ -65,29 +65,30 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
             # the network gets the same context as in the scores without adaptation; only the counts see earlier ids
             n_more = max(0, passage.n_context - context)
             in_context = Passage(passage.work, passage.ids[n_more:], passage.n_context - n_more)
-            for piece in pieces(in_context, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size):
-                parts = parts_of(model, piece)
-                futures = [threads.submit(reader.read, piece.scored, *parts) for reader in (within, stream)]
+            for piece in split_passage(
+                in_context, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size
+            ):
+                inputs = mixture_inputs(model, piece)
+                futures = [threads.submit(reader.read, piece.scored, *inputs) for reader in (within, stream)]
                 for nats, future in zip(nats_by_row.values(), futures, strict=True):
                     nats.append(future.result())
                 on_progress(len(piece.scored))
     return {row: np.concatenate(nats) for row, nats in nats_by_row.items()}
 
 
-def parts_of(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
+def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
     """Return the inputs of the adaptive mixture for the n scored ids of a passage.
 
     Returns:
-        (n, V) log-probabilities of the network, and (n, R + 1) exponents (powers) of the n-gram orders and, in the last
-        column, of the network.
+        (n, V) log-probabilities of the network, and (n, R + 1) exponents of the orders and, last, of the network.
     """
     T = model.block_size
 
     def compute(batch: Batch) -> tuple[Floats, Floats]:
-        network, powers = model.expert_outputs(batch.ids[:, :-1], before=batch.before, wanted=batch.wanted)
-        return network.cpu().numpy(), powers.cpu().numpy()
+        network, exponents = model.expert_outputs(batch.ids[:, :-1], before=batch.before, wanted=batch.wanted)
+        return network.cpu().numpy(), exponents.cpu().numpy()
 
     work = batches([passage], T, stride_of(T), ids_per_batch(model), model.config.n_before)
-    parts = [outputs for _, outputs in computed(model, work, compute)]  # one passage, so in the order of the text
-    network, powers = map(np.concatenate, zip(*parts, strict=True))
-    return network, powers
+    parts = [outputs for _, outputs in run_batches(model, work, compute)]  # one passage, so in the order of the text
+    network, exponents = map(np.concatenate, zip(*parts, strict=True))
+    return network, exponents

@@ -11,7 +11,7 @@ COUNTED = {
     "bigram_exact": "bigram, counted",
 }
 NGRAM = "ngram_"
-LEARNING_ON = WITHIN, STREAM = "adaptive", "stream"  # the rows of bukva.evaluation.adaptive
+ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # the rows of bukva.evaluation.adaptive
 LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
@@ -58,7 +58,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
         *rows,
         *(
             Row(key, "together", f"{label}, {LABELS[key]}", *_scored(scores[key]))
-            for key in LEARNING_ON
+            for key in ADAPTIVE_ROWS
             if key in scores
         ),
     ]

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Evaluate
-from bukva.core.progress import OnProgress, counting, no_progress
+from bukva.core.progress import OnProgress, no_progress, progress_bar
 from bukva.evaluation import adaptive
 from bukva.evaluation.accuracy import counted_accuracy
-from bukva.evaluation.rows import LEARNING_ON, STREAM
+from bukva.evaluation.rows import ADAPTIVE_ROWS, STREAM
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
-from bukva.models.registry import count_parameters, kind_of
+from bukva.models.registry import count_parameters, model_kind
 from bukva.models.window_rule import (
-    MOST_SCORED,
+    MAX_SCORED_IDS,
     Score,
     Watch,
     context_of,
@@ -31,7 +31,7 @@ from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
-from bukva.text.tokenizers.base import Tokenizer, total
+from bukva.text.tokenizers.base import Tokenizer, sum_counts
 
 if TYPE_CHECKING:
     from bukva.models.gpt import GPT
@@ -100,32 +100,34 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     from the text if evaluate.adaptive is set.
 
     The training split is scored as one stream, as in training. A model that sees only the last id is scored on all of
-    it. Other models are scored on evenly spaced runs of as many ids as val has, but on at most MOST_SCORED ids. The
-    n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
+    it. Other models are scored on evenly spaced excerpts of as many ids as val has, but on at most MAX_SCORED_IDS ids.
+    The n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
     if gpt.counts:
         models = models | {"network": gpt.without_ngrams()}
-    texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
-    calibrations = {name: {split: Calibration() for split in text.names} for name in models}
+    texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.held_out_splits}
+    calibrations = {name: {split: Calibration() for split in text.held_out_splits} for name in models}
     nats: dict[str, dict[str, CharNats]] = {}
     for name, model in models.items():
         id_nats = {
             split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, calibrations[name][split])
-            for split in text.names
+            for split in text.held_out_splits
         }
-        nats[name] = text.of_chars(id_nats)
+        nats[name] = text.char_nats(id_nats)
     if params.adaptive:
-        adapted = {split: adaptive.score_adaptively(cast("GPT", gpt), text, split) for split in text.names}
-        nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in LEARNING_ON}
+        adapted = {split: adaptive.score_adaptively(cast("GPT", gpt), text, split) for split in text.held_out_splits}
+        nats |= {row: text.char_nats({split: adapted[split][row] for split in adapted}) for row in ADAPTIVE_ROWS}
     on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
     table: dict[str, Any] = {
         **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
         "baselines": baselines.table,
         "best_counted": baselines.best,
         "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
-        "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
+        "context": {
+            split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.held_out_splits
+        },
     }
     if text.tokenizer.unit == "character":
         for name, by_split in calibrations.items():
@@ -150,10 +152,12 @@ def value_of_context(
         split: the split to score.
         params: section `evaluate` of params.yaml.
     """
-    share = min(1.0, params.context_chars / total(text.tokenizer.chars_of, text.splits[split]))
-    texts = text.passages(split, params.short_context, share)
-    # stride 1 gives every id exactly short_context ids of context; beyond=False limits the n-grams to them as well
-    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1, beyond=False), texts)
+    fraction = min(1.0, params.context_chars / sum_counts(text.tokenizer.chars_of, text.splits[split]))
+    texts = text.passages(split, params.short_context, fraction)
+    # stride 1 gives every id exactly short_context ids of context; the last argument limits the n-grams to them
+    short = text.passage_char_nats(
+        nats_of_passages(model, texts, params.short_context, 1, ngrams_see_before_window=False), texts
+    )
     chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
     position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) within the work
     full = full_nats[position < np.repeat(text.chars_of_works(split, texts), chars)]
@@ -174,7 +178,7 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
-    for name in [*models, *(row for row in LEARNING_ON if row in table)]:
+    for name in [*models, *(row for row in ADAPTIVE_ROWS if row in table)]:
         metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
         if "accuracy" in table[name]["val"]:
             metrics[name]["accuracy"] = table[name]["val"]["accuracy"]
@@ -186,11 +190,11 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
 
 def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
     """Yield a line for each score that covers only a part of a split, with the parameter that decides its size."""
-    scored, whole = scores.table["gpt"]["train"]["chars"], total(text.tokenizer.chars_of, text.splits["train"][1:])
+    scored, whole = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
-        limits = f"as many as val has (split.val), at most {MOST_SCORED:,} ids"
+        limits = f"as many as val has (split.val), at most {MAX_SCORED_IDS:,} ids"
         yield f"scored the GPT on {scored:,} of {whole:,} characters of train: {limits}"
-    for split in text.names:
+    for split in text.held_out_splits:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
         if scored < whole:
             used = f"{scored:,} of {whole:,} characters of {split}"
@@ -218,15 +222,15 @@ def describe(
 
 def score(
     model: LanguageModel,
-    runs: list[Passage],
+    excerpts: list[Passage],
     tokenizer: Tokenizer,
     block_size: int,
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score over several runs of the training split together."""
-    nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, on_progress=on_progress)
-    return Score.of(nats, sum(total(tokenizer.chars_of, run.scored) for run in runs))
+    """Return the score over several excerpts of the training split together."""
+    nats = nats_of_passages(model, excerpts, block_size, stride, of_train=model.counts, on_progress=on_progress)
+    return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
 
 
 @torch.inference_mode()
@@ -244,7 +248,7 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
         rows = counts[start : start + n_rows]
         occurs = rows > 0
         nats -= float((rows[occurs] * log_probs[occurs]).sum(dtype=np.float64))
-    chars = total(tokenizer.chars_of, ids[1:])
+    chars = sum_counts(tokenizer.chars_of, ids[1:])
     return Score(nats / chars, chars)
 
 
@@ -253,7 +257,7 @@ def _nats(
 ) -> Nats:
     """Return the (n,) nats of the scored ids, and show the progress under a label."""
     n_ids = sum(len(passage.scored) for passage in texts)
-    with counting(f"evaluate: {label}", n_ids, unit) as on_progress:
+    with progress_bar(f"evaluate: {label}", n_ids, unit) as on_progress:
         return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)
 
 
@@ -263,15 +267,15 @@ def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
-    if kind_of(model.config.name).sees_one_id:
-        runs, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
+    if model_kind(model.config.name).sees_one_id:
+        excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
-        with counting(
-            f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit
+        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.config.n_before)
+        with progress_bar(
+            f"evaluate: {name}, train", sum(len(excerpt.scored) for excerpt in excerpts), text.tokenizer.unit
         ) as on_progress:
-            scored = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)
-    return _fields(scored, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
+            scored = score(model, excerpts, text.tokenizer, block_size, stride_of(block_size), on_progress)
+    return _fields(scored, sum(sum_counts(text.tokenizer.bytes_of, excerpt.scored) for excerpt in excerpts))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

@@ -69,8 +69,8 @@ def generate_each(
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
     cache, seen = model.new_cache(), 0  # without a cache, the whole window is recomputed for each character
     for stop in range(T, T + n_chars):
-        start = first_seen(stop, model.block_size)
-        if stop == T or start > first_seen(stop - 1, model.block_size):  # the start of the window has moved
+        start = window_start(stop, model.block_size)
+        if stop == T or start > window_start(stop - 1, model.block_size):  # the start of the window has moved
             seen = start
             if cache:
                 cache.clear()
@@ -82,7 +82,7 @@ def generate_each(
         yield written[:, stop], predicted
 
 
-def first_seen(stop: int, block_size: int) -> int:
+def window_start(stop: int, block_size: int) -> int:
     """Return the start of the window that ends before character `stop`.
 
     The window is the whole text while that fits into a block. Later it holds between half a block and a whole block.

@@ -37,7 +37,7 @@ class Config:
         return 0
 
     @property
-    def activations_per_char(self) -> int:
+    def activations_per_id(self) -> int:
         """Lower bound of the number of activations kept per id for the backward pass, without the logits."""
         return 0
 
@@ -56,11 +56,11 @@ class Losses(NamedTuple):
     """Mean losses of a batch, scalars.
 
     nats: cross-entropy of the model, in nats per id.
-    minimised: the loss that training minimizes. It may have more terms than the cross-entropy.
+    minimized: the loss that training minimizes. It may have more terms than the cross-entropy.
     """
 
     nats: Tensor
-    minimised: Tensor
+    minimized: Tensor
 
 
 class Examples(NamedTuple):
@@ -158,13 +158,13 @@ class LanguageModel(nn.Module):
         return None
 
 
-def chosen(values: Tensor, wanted: Tensor | None) -> Tensor:
+def select_wanted(values: Tensor, wanted: Tensor | None) -> Tensor:
     """Return the (n, ...) values of the positions that are True in (B, T) `wanted`; all (B, T, ...) values for None."""
     return values if wanted is None else values[wanted]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """The classes of a model and of its config.
 
     sees_one_id: whether predictions depend on the last id alone.

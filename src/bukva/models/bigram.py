@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.base import Config, Kind, LanguageModel, chosen
+from bukva.models.base import Config, LanguageModel, ModelKind, select_wanted
 
 if TYPE_CHECKING:
     from bukva.models.attention import KVCache
@@ -42,7 +42,7 @@ class Bigram(LanguageModel):
         wanted: Tensor | None = None,
     ) -> Tensor:
         """Return the (B, T, V) logits of (B, T) ids; (n, V) of the positions that are True in `wanted`, if given."""
-        return self.table(chosen(ids, wanted))
+        return self.table(select_wanted(ids, wanted))
 
 
-KIND = Kind(BigramConfig, Bigram, sees_one_id=True)
+KIND = ModelKind(BigramConfig, Bigram, sees_one_id=True)

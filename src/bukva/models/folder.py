@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, sha256, write_json
 from bukva.models.base import Config, LanguageModel, Tensors
-from bukva.models.registry import build, build_empty, kind_of
+from bukva.models.registry import build, build_empty, model_kind
 from bukva.text.ids import Ids
 from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
@@ -89,7 +89,7 @@ def load_model(
     with _explain_errors(folder / CONFIG, "cannot load the model's config"):
         values = read_json(folder / CONFIG)
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
-        config = kind_of(values.pop("model")).config(**values)
+        config = model_kind(values.pop("model")).config(**values)
     if sha256(folder / VOCAB) != vocab_digest:
         raise BukvaError(f"{folder / VOCAB}: not the vocabulary that the model was trained with. {REMEDY}")
     file = folder / f"{weights}.safetensors"

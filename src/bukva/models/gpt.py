@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.models.attention import Attention, KVCache, LayerCache, rotary_cos_sin
-from bukva.models.base import Config, Examples, HiddenLayers, Kind, LanguageModel, Losses, chosen
+from bukva.models.base import Config, Examples, HiddenLayers, LanguageModel, Losses, ModelKind, select_wanted
 from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 from bukva.text.ids import Ids
 
@@ -88,7 +88,7 @@ class GPTConfig(Config):
         return max(0, max(self.ngram_orders) - 2) if self.counts else 0
 
     @property
-    def activations_per_char(self) -> int:
+    def activations_per_id(self) -> int:
         """Lower bound of the number of bf16 activations per id, measured. Each expert keeps 2 float32 distributions."""
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return 16 * self.n_layer * self.n_embd + experts
@@ -135,7 +135,7 @@ class Block(nn.Module):
     ) -> Tensor:
         """(B, T, C) -> (B, T, C); (n, C) of the positions that are True in (B, T) `wanted`, if given."""
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
-        x = chosen(x, wanted)
+        x = select_wanted(x, wanted)
         return x + self.mlp(self.ln_2(x))
 
 
@@ -250,13 +250,13 @@ class GPT(LanguageModel):
         before: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the network's log-probabilities and the powers of the experts, for bukva.models.ngrams.adaptive.
+        """Return the network's log-probabilities and the exponents of the experts, for bukva.models.ngrams.adaptive.
 
         The arguments are those of `forward`. Without `wanted`, n is B T.
 
         Returns:
-            (n, V) log-probabilities of the network, and (n, R + 1) powers of the orders and, last, of the network. A
-            GPT without n-grams has learned no powers. The longest order and the network then get 0.5 each.
+            (n, V) log-probabilities of the network, and (n, R + 1) exponents of the orders and, last, of the network. A
+            GPT without n-grams has learned no exponents. The longest order and the network then get 0.5 each.
         """
         counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
         added = self._embed_ngrams(counted) if counted else None
@@ -264,7 +264,7 @@ class GPT(LanguageModel):
         network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
         if counted:
             with torch.autocast(hidden.device.type, enabled=False):
-                return network, self.experts.powers(hidden, counted).flatten(0, -2)
+                return network, self.experts.exponents(hidden, counted).flatten(0, -2)
         return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
 
     def examples(
@@ -363,4 +363,4 @@ def _initialize(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
-KIND = Kind(GPTConfig, GPT)
+KIND = ModelKind(GPTConfig, GPT)

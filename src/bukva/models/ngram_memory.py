@@ -2,7 +2,7 @@
 
 A network spends most of its training on regularities that counting finds in one pass. So the memory counts the n-grams
 of the training split (bukva.models.ngrams), and the network learns the rest. The prediction is a product of experts
-(Hinton 2002). The experts are the network and the n-grams of several orders. Each one is raised to a power, which the
+(Hinton 2002). The experts are the network and the n-grams of several orders. Each one has an exponent, which the
 network chooses at each position:
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
@@ -29,7 +29,7 @@ from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import counts_of
 from bukva.text.ids import Ids
 
-LEAST = 1e-30  # lower bound of probabilities, because their logarithms must be finite in float32
+MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithms must be finite in float32
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ class ProductOfExperts(nn.Module):
             logits: (B, T, V), logits of the network.
             counted: n-gram predictions.
         """
-        with torch.autocast(hidden.device.type, enabled=False):  # bf16 would round the powers to two digits
-            powers = self.powers(hidden, counted)[..., None]  # (B, T, R + 1, 1)
+        with torch.autocast(hidden.device.type, enabled=False):  # bf16 would round the exponents to two digits
+            exponents = self.exponents(hidden, counted)[..., None]  # (B, T, R + 1, 1)
             network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
-            ngrams = counted.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
-            return (powers * torch.cat([ngrams, network], dim=-2)).sum(-2)
+            ngrams = counted.probabilities.clamp_min(MIN_PROBABILITY).log()  # (B, T, R, V)
+            return (exponents * torch.cat([ngrams, network], dim=-2)).sum(-2)
 
-    def powers(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, R + 1) powers of the orders and, last, of the network, from (B, T, C) hidden states."""
+    def exponents(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
+        """Return the (B, T, R + 1) exponents of the orders and, last, of the network, from (B, T, C) hidden states."""
         return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

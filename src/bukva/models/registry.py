@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bukva.models.base import Config, Kind, LanguageModel
+from bukva.models.base import Config, LanguageModel, ModelKind
 
 # name -> module
 MODELS = {
@@ -20,18 +20,18 @@ MODELS = {
 }
 
 
-def kind_of(name: str) -> Kind:
+def model_kind(name: str) -> ModelKind:
     """Return the classes of the model with this name.
 
     Raises:
         KeyError: no model has this name.
     """
-    return cast("Kind", importlib.import_module(MODELS[name]).KIND)
+    return cast("ModelKind", importlib.import_module(MODELS[name]).KIND)
 
 
 def build(config: Config) -> LanguageModel:
     """Return a new model of this shape, initialized from torch's global generator."""
-    return kind_of(config.name).build(config)
+    return model_kind(config.name).build(config)
 
 
 def build_empty(config: Config) -> LanguageModel:

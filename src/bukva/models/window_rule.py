@@ -30,9 +30,9 @@ BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n,) ids that followed
 # Maximum scored ids of `train`, and of `val` during training: more ids take minutes and hardly change the score.
-MOST_SCORED = 2**18
-N_RUNS = 16  # number of excerpts that a longer text is scored on
-Places = npt.NDArray[np.int64]
+MAX_SCORED_IDS = 2**18
+N_EXCERPTS = 16  # number of excerpts that a longer text is scored on
+Positions = npt.NDArray[np.int64]
 R = TypeVar("R")
 
 
@@ -74,15 +74,15 @@ def context_of(model: nn.Module, block_size: int, stride: int) -> int:
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
-    """Return N_RUNS evenly spaced excerpts of (N,) ids, which together have at least n_ids scored ids.
+    """Return N_EXCERPTS evenly spaced excerpts of (N,) ids, which together have at least n_ids scored ids.
 
     If the text is too short, return all of it as one passage. Each excerpt has n_before + 1 ids of context, or as many
     as are before it.
     """
-    length = -(-n_ids // N_RUNS) + 1  # the first id of an excerpt is only context
-    if length * N_RUNS >= len(ids):
+    length = -(-n_ids // N_EXCERPTS) + 1  # the first id of an excerpt is only context
+    if length * N_EXCERPTS >= len(ids):
         return [Passage(0, ids, 1)]
-    starts = np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64).tolist()
+    starts = np.linspace(0, len(ids) - length, N_EXCERPTS).astype(np.int64).tolist()
     n_contexts = [min(start, n_before) + 1 for start in starts]
     return [Passage(0, ids[start + 1 - n : start + length], n) for start, n in zip(starts, n_contexts, strict=True)]
 
@@ -114,7 +114,7 @@ def nats_of_passages(
     stride: int,
     *,
     of_train: bool = False,
-    beyond: bool = True,
+    ngrams_see_before_window: bool = True,
     on_progress: OnProgress = no_progress,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
@@ -132,7 +132,7 @@ def nats_of_passages(
         stride: 1 to block_size.
         of_train: the passages are of the training split. A model with n-grams then leaves each scored occurrence out of
             its counts.
-        beyond: n-gram counts also see ids that are before the window, in the same passage.
+        ngrams_see_before_window: n-gram counts also see ids that are before the window, in the same passage.
         on_progress: called with the number of ids that were scored since the last call.
         watch: called with the logits of the scored ids and with these ids; each comes once.
 
@@ -142,22 +142,24 @@ def nats_of_passages(
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
         raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
-    nats, places = [], []
-    work = batches(passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * beyond)
+    nats, positions = [], []
+    work = batches(
+        passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * ngrams_see_before_window
+    )
 
     def logits_of(batch: Batch) -> Tensor:
         following = batch.ids[:, -1] if of_train else None
         logits = model(batch.ids[:, :-1], before=batch.before, following=following, wanted=batch.wanted)  # (n, V)
         return logits.float()
 
-    for batch, logits in computed(model, work, logits_of):
+    for batch, logits in run_batches(model, work, logits_of):
         followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
         nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for a GPU
-        places.append(batch.places)
+        positions.append(batch.positions)
         if watch:
             watch(logits, followed)
         on_progress(len(followed))
-    return torch.cat(nats).cpu().numpy()[np.concatenate(places).argsort()]
+    return torch.cat(nats).cpu().numpy()[np.concatenate(positions).argsort()]
 
 
 @contextmanager
@@ -186,17 +188,17 @@ class Batch(NamedTuple):
     ids: (B, T + 1). The last T ids may be scored.
     before: (B, n_before), the ids before each window in its passage, NO_ID where there are none.
     wanted: (B, T), True at the ids that are scored.
-    places: (n,), index of each scored id in the joined ids of all passages.
+    positions: (n,), index of each scored id in the joined ids of all passages.
     """
 
     ids: Tensor
     before: Tensor
     wanted: Tensor
-    places: Places
+    positions: Positions
 
     def to(self, device: torch.device) -> "Batch":
         """Return a copy with the tensors on a device."""
-        return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.places)
+        return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.positions)
 
 
 def batches(
@@ -244,7 +246,7 @@ def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return -(-lengths // quarters) * quarters
 
 
-def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
+def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
     """Yield each batch with the result of `compute`, which runs on the model's device and in evaluation mode."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
@@ -261,7 +263,7 @@ def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch],
     model.train(was_training)
 
 
-def pieces(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
+def split_passage(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
     """Divide a passage into pieces of about n_ids scored ids, with the windows and contexts of the whole passage."""
     context = block_size - stride + 1 + n_before
     skipped = max(0, passage.n_context - (block_size - stride + 1))
@@ -275,7 +277,7 @@ def pieces(passage: Passage, block_size: int, stride: int, n_before: int, n_ids:
     ]
 
 
-def share_of_nats(
+def nats_of_process(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
     """Return the part of `nats_of` that process `rank` of `size` computes, from consecutive windows.

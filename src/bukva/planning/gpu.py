@@ -81,7 +81,9 @@ def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction:
     return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (fraction * card.tflops * 1e12))
 
 
-def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0) -> Iterator[str]:
+def prediction_lines(
+    config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0
+) -> Iterator[str]:
     """Predict memory and time for one process on one card, and yield the lines to print.
 
     Args:
@@ -94,7 +96,7 @@ def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, b
     recipe = recipe.model_copy(update={"processes": 1})
     n_parameters, n_ids = count_parameters(config), recipe.batch_size * config.block_size
     weights = FLOAT_BYTES * n_parameters * weight_copies(recipe.optimizer)
-    experts = config.activations_per_char - dataclasses.replace(config, ngrams="none").activations_per_char
+    experts = config.activations_per_id - dataclasses.replace(config, ngrams="none").activations_per_id
     needed, ngrams = least_bytes(config, recipe, on_gpu=True), HALF_BYTES * experts * n_ids // recipe.micro_batches
     fast, slow = (seconds_per_update(config, recipe.batch_size, card, s) for s in (HIGHEST_FRACTION, MEASURED_FRACTION))
     yield f"Prediction for one {card.name} with the model and training settings of params.yaml:"

@@ -59,11 +59,11 @@ def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
     """Return a lower bound in bytes: weights, gradients, optimizer, saved copies, and one micro-batch."""
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
-    chars = config.block_size * recipe.batch_size
-    micro_batch_chars = chars // (recipe.micro_batches * getattr(recipe, "processes", 1))
-    per_char = HALF_BYTES * config.activations_per_char + LOGIT_BYTES * config.vocab_size
+    n_ids = config.block_size * recipe.batch_size
+    micro_batch_ids = n_ids // (recipe.micro_batches * getattr(recipe, "processes", 1))
+    bytes_per_id = HALF_BYTES * config.activations_per_id + LOGIT_BYTES * config.vocab_size
     weights = FLOAT_BYTES * count_parameters(config) * copies
-    return weights + micro_batch_chars * per_char + (0 if on_gpu else chars * WINDOW_BYTES)
+    return weights + micro_batch_ids * bytes_per_id + (0 if on_gpu else n_ids * WINDOW_BYTES)
 
 
 def memory_bytes(device: torch.device) -> int:

@@ -20,12 +20,12 @@ from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.models.window_rule import MOST_SCORED
+from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.project.stages import paths
 from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import Tokenizer, total
+from bukva.text.tokenizers.base import Tokenizer, sum_counts
 from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -223,7 +223,7 @@ class Planner:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
         """
         batch_size = size.batch_size(self.params.train_gpt.batch_size)
-        n_scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
+        n_scored = min(MAX_SCORED_IDS, len(self.splits["val"]) - 1)
         config, task = self.task(size, batch_size)
         state = start(task)
         on_gpu = self.machine.device.type == "cuda"
@@ -231,7 +231,7 @@ class Planner:
         run_training(task, state, [stopwatch])
         return Plan(
             seconds=self.seconds,
-            train_chars=total(self.tokenizer.chars_of, self.splits["train"]),
+            train_chars=sum_counts(self.tokenizer.chars_of, self.splits["train"]),
             size=size,
             n_parameters=count_parameters(config),
             batch_size=batch_size,
@@ -263,7 +263,7 @@ class Planner:
 # ---- the proposal
 
 
-def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
+def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
     """Yield plans for larger and larger sizes.
 
     The last plan is the first one with too little text for its size, or the last one that fits into the GPU's memory.

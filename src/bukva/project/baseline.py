@@ -17,10 +17,10 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import cached_files, digests, has_remote
 from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
-from bukva.project.revisions import commit_of, experiment_ref, experiments, git, head, known_head, show
+from bukva.project.revisions import commit_of, experiment_ref, experiments, file_at, git, head, head_or_empty
 
 NAME = "baseline"
-WAY_BACK = "To go back: "
+UNDO_PREFIX = "To go back: "
 RESULTS = LOCK, "reports"  # files of a run that git can track
 SCORED = "evaluate"
 AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one
@@ -44,20 +44,20 @@ def save_baseline() -> str:
     commit = head()
     if why := _why_not_saved(commit, read_lock(project_root())):
         return f"Not saved as {NAME}: {why}"
-    if show(_saved_baseline(commit), LOCK) != (project_root() / LOCK).read_bytes():
+    if file_at(_saved_baseline(commit), LOCK) != (project_root() / LOCK).read_bytes():
         _save(commit)
     return f"Saved as experiment {NAME}. To return to it after an experiment: dvc exp apply {NAME}"
 
 
-def way_back() -> str:
+def undo_command() -> str:
     """Return the command that undoes an experiment or an edit of params.yaml, or "" if the project has no commit.
 
     The command also restores the outputs of the stages.
     """
-    commit = known_head()
+    commit = head_or_empty()
     if commit and _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
-    if SCORED in (lock := parse_lock(show(commit, LOCK).decode(errors="replace"))) and (
+    if SCORED in (lock := parse_lock(file_at(commit, LOCK).decode(errors="replace"))) and (
         restore := _restore(commit, lock)
     ):
         return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && {restore}"
@@ -66,7 +66,7 @@ def way_back() -> str:
 
 def _restore(commit: str, lock: StageRecords) -> str:
     """Return the DVC command that restores the outputs of a commit, or "" if there is nowhere to restore them from."""
-    kept_by_dvc = [digest for path, digest in outputs(lock).items() if not show(commit, path)]
+    kept_by_dvc = [digest for path, digest in outputs(lock).items() if not file_at(commit, path)]
     try:
         if all(map(cached_files, kept_by_dvc)):
             return "dvc checkout"
@@ -77,7 +77,7 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 def lock_of_baseline(commit: str) -> StageRecords:
     """Return the stages in dvc.lock of the baseline of a commit, or of the commit itself if no baseline was saved."""
-    return parse_lock(show(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
+    return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 
 
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
@@ -123,7 +123,7 @@ def _saved_baseline(commit: str) -> str:
     An experiment of this name counts only if it has the parameters of `commit`.
     """
     saved = _experiment_commits().get((NAME, commit), "")
-    return saved if show(saved, str(PARAMS)) == show(commit, str(PARAMS)) else ""
+    return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
 def _experiment_commits() -> dict[tuple[str, str], str]:

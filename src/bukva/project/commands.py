@@ -26,7 +26,7 @@ CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # a shell splits and expands the unqu
 PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
 
 
-def rerun(name: str, params: Mapping[str, Any]) -> str:
+def rerun_command(name: str, params: Mapping[str, Any]) -> str:
     """Return the DVC command that runs an experiment again in a temporary folder, as experiment NAME-again."""
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
@@ -115,7 +115,7 @@ def values_of(override: "Override") -> list[str]:
     return [f"{key}={value}" for value in override.sweep_string_iterator()]
 
 
-def applied(settings: Sequence[str]) -> Params:
+def params_with(settings: Sequence[str]) -> Params:
     """Apply options `-S` to a copy of params.yaml, and return the validated parameters.
 
     Raises:

@@ -58,7 +58,7 @@ def has_identity() -> bool:
 
 
 @functools.cache
-def show(commit: str, path: str) -> bytes:
+def file_at(commit: str, path: str) -> bytes:
     """Return the content of a file in a commit. Return b"" if the file does not exist or `commit` is ""."""
     try:
         return git("show", f"{commit}:./{path}") if commit else b""
@@ -89,7 +89,7 @@ def head() -> str:
     return commit_of("HEAD")
 
 
-def known_head() -> str:
+def head_or_empty() -> str:
     """Return the last commit of the checkout, or "" if there is none or git refuses to read the project.
 
     Callers can continue without git.

@@ -20,16 +20,16 @@ Spec = dict[str, Any]
 alt.data_transformers.disable_max_rows()
 
 # All colors are legible on white and on black.
-COLOURS = {
+COLORS = {
     "counted": "#8c8c8c",
     "compressor": "#a8843f",
     "learned": "#3f8fd2",
     "together": "#e0566f",
 }
-GPT_COLOUR = COLOURS["together"]
+GPT_COLOR = COLORS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
-# A model or baseline without an entry has the color of its kind, from COLOURS.
-MODELS = {"gpt": GPT_COLOUR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
+# A model or baseline without an entry has the color of its kind, from COLORS.
+MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # lower limits, in bits, of the six colors of a character: .b1 to .b6 in page.css
@@ -59,15 +59,15 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
-    colour = colours(rows, series) if series else alt.Color("colour:N", scale=None, legend=None)
+    color = colors(rows, series) if series else alt.Color("colour:N", scale=None, legend=None)
     low, high = ("low", "high") if "low" in rows else ("bits", "bits")
-    lines = base.mark_rule(color=COLOURS["counted"], opacity=0.5, strokeWidth=3).encode(
+    lines = base.mark_rule(color=COLORS["counted"], opacity=0.5, strokeWidth=3).encode(
         x=alt.X(f"min({low}):Q", title=""), x2=f"max({high}):Q"
     )
     scale = alt.Scale(zero=False, nice=False, padding=12)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
-        color=colour,
+        color=color,
         tooltip=tooltips(rows),
     )
     return to_spec((lines + points).properties(height=ROW * len(labels)), description)
@@ -89,7 +89,7 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
         .encode(
             x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr="format(datum.value, '~s')")),
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
-            color=colours(points, "model"),
+            color=colors(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
             tooltip=tooltips(points),
         )
@@ -112,7 +112,7 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
             y=alt.Y("label:N", sort=labels, title=None),
             x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of the characters of the split"),
             yOffset=alt.YOffset("split:N", sort=list(SPLITS)),
-            color=colours(rows, "split"),
+            color=colors(rows, "split"),
             tooltip=tooltips(rows),
         )
     )
@@ -130,8 +130,8 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     """
     x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False, nice=True), title=f"{BITS} on val")
-    line = alt.Chart(baseline).mark_line(interpolate="step-after", color=COLOURS["counted"]).encode(x=x, y=y)
-    base = alt.Chart(rows).encode(x=x, color=colours(rows, "verdict"))
+    line = alt.Chart(baseline).mark_line(interpolate="step-after", color=COLORS["counted"]).encode(x=x, y=y)
+    base = alt.Chart(rows).encode(x=x, color=colors(rows, "verdict"))
     intervals = base.mark_rule(opacity=0.5, strokeWidth=2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tooltips(rows))
     return to_spec((line + intervals + points).properties(height=300), description)
@@ -153,7 +153,7 @@ def by_position(rows: pd.DataFrame) -> Spec:
                 title="characters of the work already scored (at least)",
             ),
             y=alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS),
-            color=colours(rows, "model"),
+            color=colors(rows, "model"),
             tooltip=tooltips(rows),
         )
     )
@@ -172,9 +172,9 @@ def reliability(rows: pd.DataFrame) -> Spec:
     ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "right": [0, 1]})).encode(x=x, y=y)
     base = alt.Chart(rows).encode(x=x, y=y)
     chart = alt.layer(
-        ideal.mark_line(strokeDash=[4, 4], color=COLOURS["counted"]),
-        base.mark_line(color=GPT_COLOUR),
-        base.mark_point(filled=True, opacity=1, color=GPT_COLOUR).encode(
+        ideal.mark_line(strokeDash=[4, 4], color=COLORS["counted"]),
+        base.mark_line(color=GPT_COLOR),
+        base.mark_point(filled=True, opacity=1, color=GPT_COLOR).encode(
             size=alt.Size("predictions:Q", legend=None), tooltip=tooltips(rows)
         ),
     )
@@ -184,7 +184,7 @@ def reliability(rows: pd.DataFrame) -> Spec:
 # ---- parts that all charts share
 
 
-def colours(rows: pd.DataFrame, name: str) -> alt.Color:
+def colors(rows: pd.DataFrame, name: str) -> alt.Color:
     """Return the encoding that colors column `name` by column `colour`, with a legend in the order of the rows."""
     first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
@@ -215,7 +215,7 @@ def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
     """Draw a dashed horizontal line at `value` on axis `y`, with its label and value at the right end."""
     name = str(y.shorthand).partition(":")[0]
     base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
-    line = base.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
+    line = base.mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
     return line + base.mark_text(align="right", dy=-8, color="currentColor").encode(
         x=alt.value("width"), text="label:N"
     )

@@ -16,26 +16,26 @@ from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.evaluation.rows import LABELS
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
-from bukva.tracking.journal import note, start_sync
+from bukva.tracking.journal import save_note, start_sync
 
 MAX_CODE = 3  # changed files of code that a sentence names
 SEEDS = 5  # seeds of one setting from which the noise floor can be estimated
 COMMAND = f"bukva seeds {SEEDS}"
 
 
-def show_and_keep(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
+def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
     """Print comparisons, and save each verdict in the MLflow run of B if B ran in this project."""
     print_comparisons(comparisons, as_json)
-    if sum(map(_keep_verdict, comparisons)):
+    if sum(map(_save_verdict, comparisons)):
         start_sync()
 
 
-def _keep_verdict(comparison: Comparison) -> bool:
+def _save_verdict(comparison: Comparison) -> bool:
     """Save a verdict as a tag and an artifact of B's MLflow run; return False if B did not run in this project."""
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.row}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
-    return note(comparison.b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
+    return save_note(comparison.b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from bukva.compare.judge import wear
+from bukva.compare.judge import selection_bias
 from bukva.compare.ledger import FILE, Ledger, Try
 from bukva.compare.statistics.estimate import quantile
 from bukva.report import charts
@@ -19,10 +19,10 @@ SENTENCES = {
     "cannot tell": "Cannot tell: {name} may be better ({size}), but {seeds} seeds do not show it. "
     "The baseline is unchanged.",
 }
-COLOURS = {"keep": charts.COLOURS["together"], "discard": charts.COLOURS["counted"], "cannot tell": "#3f8fd2"}
+COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"], "cannot tell": "#3f8fd2"}
 
 
-def say(*, quiet: bool) -> Callable[[str], None]:
+def line_printer(*, quiet: bool) -> Callable[[str], None]:
     """Return a function that prints a line and flushes it; with `quiet` (for JSON output), it prints nothing."""
     return (lambda _: None) if quiet else lambda line: print(line, flush=True)
 
@@ -65,7 +65,7 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
         justify="left",
     )
     print(sentence(ledger))
-    print_wear(ledger)
+    print_selection_bias(ledger)
 
 
 def sentence(ledger: Ledger) -> str:
@@ -80,17 +80,17 @@ def sentence(ledger: Ledger) -> str:
 
 def _row(each: Try) -> list[str]:
     if not each.trained.seeds:
-        return [str(each.number), each.trained.name, each.what, "", "", "", each.verdict or "open"]
+        return [str(each.number), each.trained.name, each.change_summary, "", "", "", each.verdict or "open"]
     low, high = interval(each)
     numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
-    return [str(each.number), each.trained.name, each.what, *numbers, each.verdict]
+    return [str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict]
 
 
-def print_wear(ledger: Ledger) -> None:
+def print_selection_bias(ledger: Ledger) -> None:
     """Print by how much the winner may look better on val than on other text, because val was used for selection."""
     print(
         f"{len(ledger.decided)} tries were selected by their scores on val. So the winner may look up to "
-        f"{wear(ledger):.3f} bits better on val than it is (docs/research.md)."
+        f"{selection_bias(ledger):.3f} bits better on val than it is (docs/research.md)."
     )
 
 
@@ -116,13 +116,13 @@ def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
             {
                 "number": each.number,
                 "name": each.trained.name,
-                "changed": each.what,
+                "changed": each.change_summary,
                 "seeds": len(each.trained.seeds),
                 "bits": baseline + each.difference,
                 "low": low,
                 "high": high,
                 "verdict": each.verdict,
-                "colour": COLOURS[each.verdict],
+                "colour": COLORS[each.verdict],
             }
         )
         baseline += each.difference if each.kept else 0.0

@@ -126,8 +126,8 @@ def sentences(board: Leaderboard) -> list[str]:
         )
     if compared > 1:
         lines.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
-    if board.choice:
-        lines.append(_choice(board.choice, board.baseline.name))
+    if board.winner:
+        lines.append(_describe_winner(board.winner, board.baseline.name))
     if board.floor.known:
         lines.append(
             f"Noise floor on {SPLIT}: {board.floor.difference:.3f} bits between two trainings that differ only in the "
@@ -143,24 +143,24 @@ def sentences(board: Leaderboard) -> list[str]:
     ]
 
 
-def _choice(choice: Winner, baseline: str) -> str:
-    name = choice.best.name
-    luck = f"{choice.luck:.3f} bits" if choice.luck is not None else "unknown"
-    selection = f"{name}: the best of {choice.n_settings} settings on {SPLIT} (gain expected from luck alone: {luck})."
-    if choice.on_unused_seeds:
-        fresh = f"{name} on fresh seeds {', '.join(map(str, choice.unused_seeds))}"
-        line = settings_line(choice.on_unused_seeds.verdict, baseline, fresh, more_seeds(choice.on_unused_seeds))
+def _describe_winner(winner: Winner, baseline: str) -> str:
+    name = winner.best.name
+    luck = f"{winner.luck:.3f} bits" if winner.luck is not None else "unknown"
+    selection = f"{name}: the best of {winner.n_settings} settings on {SPLIT} (gain expected from luck alone: {luck})."
+    if winner.on_unused_seeds:
+        fresh = f"{name} on fresh seeds {', '.join(map(str, winner.unused_seeds))}"
+        line = settings_line(winner.on_unused_seeds.verdict, baseline, fresh, more_seeds(winner.on_unused_seeds))
         return f"{selection} Only fresh seeds count, here on {SPLIT}: {line}"
-    missing = MIN_SEEDS - len(choice.unused_seeds)
+    missing = MIN_SEEDS - len(winner.unused_seeds)
     return (
         f"{selection} To measure its gain, train it with {missing} more seeds that no other setting of the sweep has: "
-        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(choice.best.members) + missing}`"
+        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`"
     )
 
 
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     """Return the leaderboard as plain values that can be written as JSON."""
-    choice = board.choice
+    winner = board.winner
     return {
         "model": board.baseline.model,
         "baseline": board.baseline.name,
@@ -169,13 +169,13 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
         "other_texts": [
             {"text": text_name(rows), "rows": [_row_json(row, splits) for row in rows]} for rows in board.others
         ],
-        "choice": choice
+        "choice": winner
         and {
-            "best": list(choice.best.names),
-            "n_settings": choice.n_settings,
-            "expected_luck": choice.luck,
-            "fresh_seeds": list(choice.unused_seeds),
-            "on_fresh_seeds": choice.on_unused_seeds.verdict.to_json() if choice.on_unused_seeds else None,
+            "best": list(winner.best.names),
+            "n_settings": winner.n_settings,
+            "expected_luck": winner.luck,
+            "fresh_seeds": list(winner.unused_seeds),
+            "on_fresh_seeds": winner.on_unused_seeds.verdict.to_json() if winner.on_unused_seeds else None,
         },
         "noise_floor": asdict(board.floor) if board.floor.known else None,
         "without_result": [{"name": name, "reason": reason} for name, reason in board.without_result],

@@ -32,7 +32,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
 from bukva.config.load import read_params
-from bukva.config.messages import sentence
+from bukva.config.messages import error_message
 from bukva.config.schema import MOST_CHARS, Sample, Section
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
@@ -127,7 +127,8 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         text = str(error)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
-            text = sentence(first | {"loc": first["loc"][1:]}, TextRequest)  # FastAPI's location begins with "body"
+            location = first["loc"][1:]  # FastAPI's location begins with "body"
+            text = error_message(first | {"loc": location}, TextRequest)
         if request.method == "GET":
             page = render(
                 "message.html.j2",

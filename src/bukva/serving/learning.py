@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bukva.evaluation.adaptive import parts_of, readers_of
+from bukva.evaluation.adaptive import mixture_inputs, readers_of
 from bukva.models.attention import KVCache
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
@@ -73,13 +73,13 @@ class LearningWriter(Writer):
     def score(self, text: str) -> list[Scored]:
         """Return the pieces of a text with their bits. The model learns from each piece after scoring it."""
         ids = self.encode(text)
-        parts = self.tokenizer.parts(ids)
+        parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
             return super().score(text)
         self._reader.seek(ids[:0])
         self._reader.count(ids[:1])
         with self.machine.autocast():
-            expert_outputs = parts_of(self._gpt, Passage(0, ids, 1))
+            expert_outputs = mixture_inputs(self._gpt, Passage(0, ids, 1))
         nats = self._reader.read(ids[1:], *expert_outputs)
         return [Scored(parts[0], None), *map(Scored, parts[1:], map(bits, nats.tolist()))]
 
@@ -100,6 +100,6 @@ class _Mixture(LanguageModel):
         """(1, T) ids -> (1, 1, V) logits after the last id, the only ones that generation needs."""
         has_context = cache is not None and cache.length > 0
         self._text = torch.cat([self._text if has_context or before is None else before.cpu(), ids.cpu()], dim=1)
-        network, powers = (part[-1].cpu().numpy() for part in self.gpt.expert_outputs(ids, cache, before))
+        network, exponents = (part[-1].cpu().numpy() for part in self.gpt.expert_outputs(ids, cache, before))
         self._reader.seek(self._text[0].numpy())
-        return torch.from_numpy(self._reader.log_probs(network, powers)).float()[None, None]
+        return torch.from_numpy(self._reader.log_probs(network, exponents)).float()[None, None]

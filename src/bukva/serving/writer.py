@@ -13,16 +13,16 @@ from torch import Tensor
 
 from bukva.backends import attach
 from bukva.backends.device import Machine, generation_machine, prepare
-from bukva.config.messages import sentence
+from bukva.config.messages import error_message
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
-from bukva.generation.sampling import first_seen, generate_each
+from bukva.generation.sampling import generate_each, window_start
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import Ids, bits
-from bukva.text.prompts import composed, opening, without_unknown
+from bukva.text.prompts import composed, default_prompt, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -174,7 +174,7 @@ class Writer:
         If nothing is left, return a newline or, if the vocabulary has no newline, its first entry.
         """
         left_out = dict.fromkeys(map(ord, self.unknown(text)))
-        return self.composed(text).translate(left_out) or opening(self.tokenizer)
+        return self.composed(text).translate(left_out) or default_prompt(self.tokenizer)
 
     def composed(self, text: str) -> str:
         """Return a text in the Unicode form, composed or as it is, of which the vocabulary knows more characters."""
@@ -182,7 +182,7 @@ class Writer:
 
     def unknown(self, text: str) -> list[str]:
         """Return the distinct characters of a text (see composed) that are outside the vocabulary."""
-        return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.knows(char)]
+        return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
         """Yield the pieces of the continuation of a prompt while they are generated.
@@ -210,7 +210,7 @@ class Writer:
     def score(self, text: str) -> list[Scored]:
         """Return the pieces of a text with their bits, scored in overlapping windows (bukva.models.window_rule)."""
         ids = self.encode(text)
-        parts = self.tokenizer.parts(ids)
+        parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
             return [Scored(part, None) for part in parts]
         T = self.model.block_size
@@ -222,7 +222,7 @@ class Writer:
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
         """Return the n likeliest pieces after a text, with their probabilities."""
         ids = self._encode(text)
-        start = first_seen(len(ids), self.model.block_size)
+        start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
         with self.machine.autocast():
             logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
@@ -289,4 +289,4 @@ def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sampl
     try:
         return section.model_validate({"prompts": "auto", **values})
     except ValidationError as error:
-        raise BukvaError(sentence(error.errors()[0], section)) from None
+        raise BukvaError(error_message(error.errors()[0], section)) from None

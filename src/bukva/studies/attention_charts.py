@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import BITS, COLOURS, GPT_COLOUR, Spec, colours, reference_line, save, to_spec, visible
+from bukva.report.charts import BITS, COLORS, GPT_COLOR, Spec, colors, reference_line, save, to_spec, visible
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
 PANEL = 11  # pixels of one attention weight
 SECOND_ROLE = 0.1  # minimum score of the second role that a chart shows
-RAW, SCALED = GPT_COLOUR, COLOURS["learned"]
+RAW, SCALED = GPT_COLOR, COLORS["learned"]
 UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
 
 
@@ -80,10 +80,10 @@ def _cells(
 ) -> alt.LayerChart:
     """Draw a table whose cells contain text and are darker for larger values; `top` is the darkest."""
     base = alt.Chart(rows).encode(x=x, y=y)
-    colour = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
+    color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
     labels = base.mark_text(lineBreak="\n", fontSize=size).encode(text=text, color=ink)
-    return (base.mark_rect().encode(color=colour) + labels).resolve_scale(color="independent")
+    return (base.mark_rect().encode(color=color) + labels).resolve_scale(color="independent")
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
@@ -94,11 +94,11 @@ def leak(numbers: dict[str, Any]) -> Spec:
     losses = inside.melt("step", var_name="model", value_name="bits")
     losses["colour"] = losses["model"].map(models)
     after = pd.DataFrame({"model": name, "bits": leaked[name]["out_of_sight"]} for name in models)
-    colour, text = colours(losses, "model"), alt.Text("bits:Q", format=".2f")
+    color, text = colors(losses, "model"), alt.Text("bits:Q", format=".2f")
     y = alt.Y("bits:Q", title=f"{BITS}, on val")
-    lines = alt.Chart(losses).encode(x=alt.X("step:Q", title="updates"), y=y, color=colour)
+    lines = alt.Chart(losses).encode(x=alt.X("step:Q", title="updates"), y=y, color=color)
     ends = lines.transform_filter(f"datum.step == {leaked['steps'][-1]}").mark_text(dx=-4, dy=-10, align="right")
-    bars = alt.Chart(after).encode(x=alt.X("model:N", title=None, axis=UPRIGHT), y=y, color=colour)
+    bars = alt.Chart(after).encode(x=alt.X("model:N", title=None, axis=UPRIGHT), y=y, color=color)
     size = f"{leaked['n_layer']} blocks, windows of {leaked['block_size']} {numbers['unit']}s"
     left = (lines.mark_line() + ends.encode(text=text)).properties(
         width=440, height=260, title=f"targets inside the window ({size})"
@@ -116,7 +116,7 @@ def scale(numbers: dict[str, Any]) -> Spec:
     of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
     variances = of_model.melt(["state", "layer"], [raw, scaled], "scores", "variance")
     variances["colour"] = variances["scores"].map({raw: RAW, scaled: SCALED})
-    colour, top = colours(variances, "scores"), alt.Legend(title=None, orient="top")
+    color, top = colors(variances, "scores"), alt.Legend(title=None, orient="top")
     states = ["untrained", "trained"]
     shapes = alt.Scale(domain=states, range=["cross", "circle"])
     of_heads = (
@@ -126,13 +126,13 @@ def scale(numbers: dict[str, Any]) -> Spec:
             x=alt.X("layer:O", title="layer; each mark is a head", axis=UPRIGHT),
             xOffset=alt.XOffset("state:N", sort=states),
             y=alt.Y("variance:Q", scale=alt.Scale(type="log"), title=None),
-            color=colour,
+            color=color,
             shape=alt.Shape("state:N", sort=states, scale=shapes, legend=top),
         )
         .properties(width=300, height=240, title="variance of the scores of this model")
     )
     size = alt.X("head_size:O", title="head size", axis=UPRIGHT)
-    lines = alt.Chart(random).mark_line(point=True).encode(x=size, color=colour)
+    lines = alt.Chart(random).mark_line(point=True).encode(x=size, color=color)
     peak, entropy = alt.Y("peak:Q", title=None), alt.Y("entropy:Q", title=None)
     sharp = lines.encode(y=peak).properties(title="random queries and keys: largest of 64 weights")
     even = (lines.encode(y=entropy) + reference_line(float(np.log(64)), "plain average", entropy)).properties(

@@ -57,7 +57,7 @@ def study(
     return {
         "unit": tokenizer.unit,
         "sentence": tokenizer.decode(ids),
-        "parts": tokenizer.parts(ids),
+        "parts": tokenizer.texts_of(ids),
         "windows": {"n": len(windows), "length": T},
         "weights": {
             state: torch.cat([layer.weights for layer in record_attention(model, sentence_ids)]).tolist()

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import COLOURS, GPT_COLOUR, Spec, colours, save, to_spec, visible
+from bukva.report.charts import COLORS, GPT_COLOR, Spec, colors, save, to_spec, visible
 
 COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # color scale; black text is legible on all of it
 NEITHER = "#cfcfcf"
@@ -63,7 +63,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
             "foot": row + 0.74,
             "order": row + 0.74 + 0.2 * (orders.index(char["order"]) + 1) / len(orders),
             "text": visible(char["char"]),
-            "ink": "black" if char["char"].isprintable() and char["char"] != " " else COLOURS["counted"],
+            "ink": "black" if char["char"].isprintable() and char["char"] != " " else COLORS["counted"],
             "share": char["share"],
         }
         for row, left, right, char in layout(numbers["passage"]["chars"])
@@ -126,20 +126,20 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
     predictors = (
         ("counted", f"n-grams of order {numbers['orders'][-1]}", COUNTED),
         ("learned", "the network alone", LEARNED),
-        ("together", "both", GPT_COLOUR),
+        ("together", "both", GPT_COLOR),
     )
     scores = pd.DataFrame(
-        {"x": name, "predictor": label, "colour": colour, "bits": row[key]}
-        for key, label, colour in predictors
+        {"x": name, "predictor": label, "colour": color, "bits": row[key]}
+        for key, label, color in predictors
         for name, row in zip(names, rows, strict=True)
     )
     y = alt.Y("bits:Q", title=f"bits per {numbers['unit']}")
-    drawn = alt.Chart(scores).encode(x=x, y=y, color=colours(scores, "predictor"))
+    drawn = alt.Chart(scores).encode(x=x, y=y, color=colors(scores, "predictor"))
     learned = [0.0 if row["share"] is None else max(0.0, 1 - row["share"]) for row in rows]
     share = alt.Y("share:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domainMin=0))
     bars = alt.Chart(pd.DataFrame({"x": names, "share": learned})).encode(x=x, y=share)
     written = bars.mark_text(dy=-8, fontSize=11, color="currentColor").encode(text=alt.Text("share:Q", format=".0%"))
-    half = alt.Chart(pd.DataFrame({"share": [0.5]})).mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
+    half = alt.Chart(pd.DataFrame({"share": [0.5]})).mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
     panels = [
         (
             drawn.mark_line().transform_filter(f"datum.x != '{names[-1]}'") + drawn.mark_point(filled=True, opacity=1)

@@ -12,9 +12,9 @@ The two values add up to the gain together. So the share of counting is
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-Counting and learning each get half of the gain that both could provide. The share does not depend on how the powers
-(the exponents of the experts in their product) are scaled. Counts that the network sees as input belong to counting,
-because the network is scored without them.
+Counting and learning each get half of the gain that both could provide. The share does not depend on how the exponents
+of the experts in their product are scaled. Counts that the network sees as input belong to counting, because the
+network is scored without them.
 
 `study` returns the content of reports/counting/counting.json. The letters in shapes are defined in
 bukva.models.ngram_memory.
@@ -36,7 +36,7 @@ from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
-from bukva.models.ngram_memory import LEAST, NgramFeatures
+from bukva.models.ngram_memory import MIN_PROBABILITY, NgramFeatures
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, stride_of
@@ -61,13 +61,13 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
         One row per scored id, in the order of the passages:
         counted, learned, together: nats under the n-grams of the longest order, the network, and both.
         uniform: nats if all ids were equally likely.
-        order: the n-gram order whose product of power and gain is the greatest.
+        order: the n-gram order whose product of exponent and gain is the greatest.
         context: length in ids of the longest context before the id that occurs in `train`, up to the longest order.
     """
     T, was_training = gpt.block_size, gpt.training
     gpt.eval()
     rows = [
-        _experts(gpt, batch).set_axis(batch.places)
+        _experts(gpt, batch).set_axis(batch.positions)
         for batch in batches(texts, T, stride_of(T), ids_per_batch(gpt), gpt.config.n_before)
     ]
     gpt.train(was_training)
@@ -78,9 +78,9 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
     """Return the rows of the n wanted ids of a batch."""
     windows, before, wanted, _ = batch.to(gpt.wte.weight.device)
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
-    logits, powers, lookup = record_experts(gpt, ids, before, wanted)
-    target_of_order = targets[:, None, None].expand(-1, powers.shape[1] - 1, 1)
-    orders = -lookup.probabilities.clamp_min(LEAST).log().gather(-1, target_of_order)[..., 0]  # (n, R) nats
+    logits, exponents, lookup = record_experts(gpt, ids, before, wanted)
+    target_of_order = targets[:, None, None].expand(-1, exponents.shape[1] - 1, 1)
+    orders = -lookup.probabilities.clamp_min(MIN_PROBABILITY).log().gather(-1, target_of_order)[..., 0]  # (n, R) nats
     n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(-1)  # (n,), includes the empty context
     uniform = math.log(gpt.config.vocab_size)
     nats = {
@@ -88,7 +88,7 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
         "learned": F.cross_entropy(gpt.without_ngrams()(ids, wanted=wanted), targets, reduction="none"),
         "together": F.cross_entropy(logits, targets, reduction="none"),
     }
-    most = (powers[:, :-1] * (uniform - orders)).argmax(-1).cpu().numpy()  # (n,)
+    most = (exponents[:, :-1] * (uniform - orders)).argmax(-1).cpu().numpy()  # (n,)
     return pd.DataFrame(
         {
             **{name: of_ids.double().cpu().numpy() for name, of_ids in nats.items()},
@@ -103,7 +103,7 @@ def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tup
     """Run a GPT on (B, T) ids and return the outputs and inputs of its experts at the n wanted positions.
 
     Returns:
-        (n, V) logits, (n, R + 1) powers of the experts, and the n-gram lookup.
+        (n, V) logits, (n, R + 1) exponents of the experts, and the n-gram lookup.
     """
     recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
@@ -112,7 +112,7 @@ def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tup
     finally:
         hook.remove()
     [(hidden, _, lookup)] = recorded
-    return logits, gpt.experts.powers(hidden, lookup), lookup
+    return logits, gpt.experts.exponents(hidden, lookup), lookup
 
 
 def gains(experts: Any) -> tuple[Any, Any]:
@@ -180,7 +180,7 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
     texts = works_of_val(gpt, text)
     chars = []
     for work in texts:
-        parts = text.tokenizer.parts(work.ids)
+        parts = text.tokenizer.texts_of(work.ids)
         of_work = pd.DataFrame({"work": work.work, "char": parts, "position": positions_in_words(parts)})
         chars.append(of_work[work.n_context :])
     experts = experts_on(gpt, texts).join(pd.concat(chars, ignore_index=True))

@@ -192,7 +192,7 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
     t = torch.arange(T, device=ids.device)
     query, key = t[:, None], t[None, :]
     earlier = key < query  # (T, T), excludes the query itself
-    parts = [tokenizer.parts(window) for window in ids.cpu().numpy()]  # B lists of T texts
+    parts = [tokenizer.texts_of(window) for window in ids.cpu().numpy()]  # B lists of T texts
     positions = torch.tensor([positions_in_words(texts) for texts in parts], device=ids.device)  # (B, T)
     starts = torch.where(positions == 1, t, -1).cummax(dim=1).values  # (B, T), start of the last word
     newline = torch.tensor([[text.endswith("\n") for text in texts] for texts in parts], device=ids.device)  # (B, T)
@@ -211,8 +211,8 @@ def positions_in_words(parts: Iterable[str]) -> list[int]:
     """Return the position of each part of a text in its word.
 
     The parts of a word have the positions 1, 2, 3 and so on. The part right after a word has the position AFTER. All
-    other parts have BETWEEN. Parts are characters or tokens (Tokenizer.parts). A part with a letter and a leading space
-    begins a word. An empty part is a continuation byte of a character, and belongs to the part before it.
+    other parts have BETWEEN. Parts are characters or tokens (Tokenizer.texts_of). A part with a letter and a leading
+    space begins a word. An empty part is a continuation byte of a character, and belongs to the part before it.
     """
     positions, within = [], 0
     for part in parts:

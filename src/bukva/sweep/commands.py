@@ -83,7 +83,7 @@ def search(
     an interrupted search. Interrupted trainings continue.
     """
     from bukva.compare.comparison import compare
-    from bukva.report.comparison import show_and_keep
+    from bukva.report.comparison import show_and_save
     from bukva.sweep import engine
     from bukva.sweep.search import pruning_rule, read_space, searcher
 
@@ -119,7 +119,7 @@ def search(
             pull(final.name)
         # two trials of the same seed, so that a winner with the settings of params.yaml has identical results
         a, b = finals[0].name, finals[len(fresh)].name
-        show_and_keep(compare([a, b], "gpt", "val", fresh))
+        show_and_save(compare([a, b], "gpt", "val", fresh))
 
 
 @app.command()

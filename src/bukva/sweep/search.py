@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bukva.config.schema import Training
 from bukva.core.errors import BukvaError
-from bukva.project.commands import applied, overrides, values_of
+from bukva.project.commands import overrides, params_with, values_of
 from bukva.sweep.trials import digest
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
             f"-S {FIXED}: only one value is possible in a search, because the learning rate decays over all updates."
         )
     fixed = [setting for each in space if not each.is_sweep_override() for setting in values_of(each)]
-    training = applied(fixed).train_gpt
+    training = params_with(fixed).train_gpt
     values = [_extremes(each) for each in space]
     for index, choices in enumerate(values):
         for value in choices:
@@ -89,7 +89,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
     mistakes = []
     for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
         try:
-            return applied(combination).train_gpt
+            return params_with(combination).train_gpt
         except BukvaError as error:
             mistakes.append(error)
     raise mistakes[0]
@@ -139,7 +139,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
             for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
-                    applied(settings)
+                    params_with(settings)
                 except BukvaError:  # for example, the number of heads does not divide the width
                     self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
                     continue

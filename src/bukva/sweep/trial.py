@@ -24,7 +24,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import die_with_parent
-from bukva.project.baseline import WAY_BACK
+from bukva.project.baseline import UNDO_PREFIX
 from bukva.project.revisions import experiment_ref
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.origin import finished, push_result, run_git
@@ -144,7 +144,7 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
             report.update()
         if process.returncode:
             file.seek(0)
-            match = FAILED.search(re.sub(rf"^{WAY_BACK}.*", "", file.read(), flags=re.MULTILINE))
+            match = FAILED.search(re.sub(rf"^{UNDO_PREFIX}.*", "", file.read(), flags=re.MULTILINE))
             why = match and (match[2] or match[1])
             raise BukvaError(
                 why or f"dvc exp run ended with exit status {process.returncode}. See {log} for its output."

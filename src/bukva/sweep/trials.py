@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
-from bukva.project.commands import applied, overrides, values_of
+from bukva.project.commands import overrides, params_with, values_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 DIGITS = 6  # length of the digests in the names of sweeps and trials
@@ -92,7 +92,7 @@ def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
     """
     combinations = list(itertools.product(*map(values_of, overrides(settings))))
     for each in combinations:
-        applied(each)  # raises the error that a stage would raise
+        params_with(each)  # raises the error that a stage would raise
     digits = len(str(len(combinations)))
     return [
         Trial(f"{sweep}-{number:0{digits}d}-{digest(*each)}", each) for number, each in enumerate(combinations, start=1)

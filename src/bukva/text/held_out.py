@@ -67,11 +67,11 @@ class HeldOut:
     ngrams: Path | None = None
 
     @property
-    def names(self) -> list[str]:
+    def held_out_splits(self) -> list[str]:
         """Names of the held-out splits: val, and test if there is one."""
         return [split for split in self.splits if split != "train"]
 
-    def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
+    def passages(self, split: str, n_context: int, fraction: float = 1) -> list[Passage]:
         """Return the works of a split, each with preceding text of the same work as context. Skip empty works.
 
         The first character of a split is not scored. If a work has no text before its first id in the split, the
@@ -80,7 +80,7 @@ class HeldOut:
         Args:
             split: name of the split to score.
             n_context: maximum number of ids of context; at least 1.
-            share: fraction of each work to score, from its start in the split.
+            fraction: fraction of each work to score, from its start in the split.
         """
         n_first = n_first_ids(self.tokenizer, self.splits[split])
         # as plain arrays, because slices of memory-mapped arrays are much slower
@@ -95,14 +95,14 @@ class HeldOut:
             before = [splits[name][slice(*edges[name][work : work + 2])][-n_context:] for name in earlier]
             own = np.concatenate([*before, splits[split][start:first]])[-n_context:]
             context = own if len(own) else splits[split][start - 1 : start]
-            end = first + math.ceil((stop - first) * share)
+            end = first + math.ceil((stop - first) * fraction)
             passages.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
         return passages
 
     @cached_property
     def scored(self) -> dict[str, list[Passage]]:
         """split -> its works, each with one id of context."""
-        return {split: self.passages(split, 1) for split in self.names}
+        return {split: self.passages(split, 1) for split in self.held_out_splits}
 
     @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -119,15 +119,15 @@ class HeldOut:
 
         The digests are of the decoded text, so they do not depend on the tokenizer.
         """
-        texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.names}
+        texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.held_out_splits}
         digests = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
         return {"alphabet": self.tokenizer.alphabet, "text": digests}
 
-    def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
+    def char_nats(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """Convert the (n,) nats of the scored ids of each split to (N,) nats of their characters."""
-        return {split: self.chars_of_nats(nats[split], texts) for split, texts in self.scored.items()}
+        return {split: self.passage_char_nats(nats[split], texts) for split, texts in self.scored.items()}
 
-    def chars_of_nats(self, nats: Nats, texts: list[Passage]) -> CharNats:
+    def passage_char_nats(self, nats: Nats, texts: list[Passage]) -> CharNats:
         """Convert the (n,) nats of the scored ids of passages to (N,) nats of their characters."""
         return nats_of_chars(nats, self.tokenizer.chars_of(scored_ids(texts)))
 

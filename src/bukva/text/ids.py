@@ -34,9 +34,9 @@ def _write_header(file: BinaryIO, dtype: np.dtype[np.unsignedinteger], n: int) -
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def ids_at(ids: Ids, places: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:
-    """Return the ids at `places`, or NO_ID at places before `first`, the start of their text."""
-    return np.where(places < first, NO_ID, ids[np.maximum(places, 0)].astype(np.int64))
+def ids_at(ids: Ids, positions: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:
+    """Return the ids at `positions`, or NO_ID at positions before `first`, the start of their text."""
+    return np.where(positions < first, NO_ID, ids[np.maximum(positions, 0)].astype(np.int64))
 
 
 def bits(nats: float) -> float:

@@ -75,9 +75,9 @@ def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
         readable_prompt(tokenizer, prompt, sample.unknown)
 
 
-def opening(tokenizer: Tokenizer) -> str:
+def default_prompt(tokenizer: Tokenizer) -> str:
     """Return the newline, as in the lecture notes, or the first id's text if the vocabulary has no newline."""
-    return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
+    return "\n" if tokenizer.can_encode("\n") else tokenizer.decode([0])
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
@@ -89,7 +89,7 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     """
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
-    if ESCAPE.search(prompt) and not tokenizer.knows("\\"):
+    if ESCAPE.search(prompt) and not tokenizer.can_encode("\\"):
         advice = NEWLINE_ADVICE
     check_known(tokenizer, readable, "sample.prompts", advice)
     return readable
@@ -101,7 +101,7 @@ def composed(tokenizer: Tokenizer, text: str) -> str:
     macOS may write й as two characters. The corpus may also contain this form, if no cleaning rule composes it.
     """
     forms = (unicodedata.normalize("NFC", text), text)
-    return min(forms, key=lambda form: sum(not tokenizer.knows(char) for char in set(form)))
+    return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
 
 
 def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
@@ -111,7 +111,7 @@ def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
     replace them.
     """
     text = composed(tokenizer, text)
-    known = {char for char in (*text, " ") if tokenizer.knows(char)}
+    known = {char for char in (*text, " ") if tokenizer.can_encode(char)}
     if unknown == "replace" and " " in known:
         return "".join(char if char in known else " " for char in text)
     if unknown == "drop" and known & set(text):
@@ -149,4 +149,4 @@ def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
 
 def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
     """Return the texts that can be encoded."""
-    return [text for text in texts if all(map(tokenizer.knows, text))]
+    return [text for text in texts if all(map(tokenizer.can_encode, text))]

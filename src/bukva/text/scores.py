@@ -94,7 +94,7 @@ class Baselines:
         return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
-    def of(cls, saved: CharScores) -> "Baselines":
+    def load(cls, saved: CharScores) -> "Baselines":
         """Return the results that stage baselines has saved."""
         nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
         return cls(saved.about["table"], saved.about["best_counted"], nats)

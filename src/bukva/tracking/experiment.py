@@ -10,9 +10,9 @@ from bukva.config.messages import shorten
 from bukva.config.schema import Params
 from bukva.core.errors import redact_url
 from bukva.core.files import project_root, read_json
-from bukva.project.baseline import WAY_BACK, way_back
+from bukva.project.baseline import UNDO_PREFIX, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
-from bukva.project.revisions import head, known_head, show
+from bukva.project.revisions import file_at, head, head_or_empty
 from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
@@ -67,7 +67,7 @@ class Experiment:
 def this_experiment(params: Params) -> Experiment:
     """Return the experiment of the stage that is running."""
     commit, flat = baseline(), flatten(params.model_dump())
-    committed = flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))
+    committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     name = name_of_repro(commit)
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
@@ -84,7 +84,7 @@ def name_of_repro(commit: str) -> str:
 
 def baseline() -> str:
     """Return the commit that the experiment started from, or "" before the first commit."""
-    return os.environ.get(BASELINE) or known_head()
+    return os.environ.get(BASELINE) or head_or_empty()
 
 
 def print_uncommitted(params: Params) -> None:
@@ -100,7 +100,7 @@ def print_uncommitted(params: Params) -> None:
     if experiment.changed and Path.cwd().resolve() == project_root():
         print(
             f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next experiment "
-            f"will start from these values. {WAY_BACK}{way_back()}"
+            f"will start from these values. {UNDO_PREFIX}{undo_command()}"
         )
 
 

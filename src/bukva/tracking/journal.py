@@ -38,10 +38,10 @@ import psutil
 from filelock import FileLock
 
 from bukva.config.schema import Params
-from bukva.core.errors import sentence_for
+from bukva.core.errors import message_for
 from bukva.core.files import atomic_file, project_root, read_json, write_json, write_text
 from bukva.core.machine import processor
-from bukva.core.processes import LOG, has_failed, leave_running, sigterm_raises, start_detached
+from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
 from bukva.project.stages import stages
 from bukva.tracking.experiment import datasets, this_experiment
 
@@ -242,7 +242,7 @@ class JournalWriter:
             self._has_failed = True
 
 
-def note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
+def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
     """Save tags and files, by name, for the MLflow run of an experiment. `start_sync` sends them.
 
     Without a key, the note belongs to the newest experiment of this name. A disk error is printed and not raised.
@@ -339,7 +339,7 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
         log.end(status, why)
         if status != "FINISHED":
             sender = sender or _start_sender(log)
-        if sender and has_failed(sender, WAIT_SECONDS):
+        if sender and fails_within(sender, WAIT_SECONDS):
             print(f"MLflow is missing results of {stage}. {REMEDY}", file=sys.stderr)
 
 
@@ -372,4 +372,4 @@ def _status_after(error: BaseException) -> tuple[str, str]:
         case SystemExit(code=None | 0):
             return "FINISHED", ""
         case _:
-            return "FAILED", sentence_for(error) or f"{type(error).__name__}: {error}"
+            return "FAILED", message_for(error) or f"{type(error).__name__}: {error}"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from bukva.config.schema import Params
 from bukva.core.files import sha256
-from bukva.core.processes import has_failed, start_detached
+from bukva.core.processes import fails_within, start_detached
 from bukva.project.baseline import lock_of_baseline
 from bukva.project.lock import LOCK, StageRecord, StageRecords, read_lock
 from bukva.project.stages import recorded_stages, trained_models
 from bukva.tracking.experiment import Experiment, baseline, this_experiment
-from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, note, read_journals
+from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, read_journals, save_note
 from bukva.tracking.store import explain
 from bukva.tracking.sync import SCORES
 
@@ -33,9 +33,9 @@ def publish(params: Params) -> None:
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
-        note(experiment.name, {}, {LOCK: Path(LOCK).read_bytes()}, experiment.key)
+        save_note(experiment.name, {}, {LOCK: Path(LOCK).read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
-        if has_failed(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
+        if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
             print(f"MLflow is missing results of {experiment.name}. {REMEDY}{restored}")
         else:
             print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")

@@ -67,7 +67,7 @@ def sync() -> str:
         return "There is nothing to send, because no stage has run in this checkout. Run `make repro`."
     with errors_in_one_line():
         store = connect()
-        troubles = fill(store, journals)
+        troubles = send_journals(store, journals)
         sent = _by_identity(store.runs())
         lost = lost_models()
     if troubles:
@@ -99,7 +99,7 @@ def live(journal: Journal) -> bool:
         size, is_running = journal.size(), journal.is_running()
         try:
             store = store or connect()
-            troubles = fill(store, read_journals(journal.start["experiment"], journal.key))
+            troubles = send_journals(store, read_journals(journal.start["experiment"], journal.key))
         except Exception as error:
             store, troubles = None, [explain(error)]
         for trouble in set(troubles) - printed:
@@ -122,7 +122,7 @@ def _print_trouble(journal: Journal, trouble: str) -> None:
         )
 
 
-def fill(store: Store, journals: Sequence[Journal]) -> list[str]:
+def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
     """Send journals and notes to a store; return a message for each folder whose content is invalid."""
     keys, troubles = {journal.key for journal in journals}, list[str]()
     key = keys.pop() if len(keys) == 1 else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 from bukva.core.errors import BukvaError
-from bukva.core.processes import HOST, LOG, answers, free_port, start_detached
+from bukva.core.processes import HOST, LOG, free_port, is_listening, start_detached
 from bukva.tracking.journal import start_sync
 from bukva.tracking.store import check_address, connect, errors_in_one_line, tracking_uri
 
@@ -40,7 +40,7 @@ class Server:
             return True
         if self.process.poll() is not None:
             raise BukvaError(f"The MLflow server stopped unexpectedly. See {LOG} for the reason.")
-        return answers(urlsplit(self.address).port or 0)
+        return is_listening(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
         """Return the address of the page with the charts of all experiments, or with the runs of one experiment.

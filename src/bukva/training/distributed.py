@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bukva.backends.group import ALONE, Group, norm_of
-from bukva.core.errors import BukvaError, LostError
+from bukva.core.errors import BukvaError, PeerLostError
 from bukva.core.machine import n_cores
 
 TIMEOUT = timedelta(seconds=45)  # for a process that does not respond; one that ends is noticed immediately
@@ -47,10 +47,10 @@ class Distributed(Group):
 
     def broadcast(self, content: bytes) -> bytes:
         """Return the content that rank 0 passes."""
-        size = int(self.sum(len(content) if self.leads else 0))
+        size = int(self.sum(len(content) if self.is_leader else 0))
         if not size:
             return b""
-        whole = bytearray(content) if self.leads else bytearray(size)
+        whole = bytearray(content) if self.is_leader else bytearray(size)
         message = torch.frombuffer(whole, dtype=torch.uint8).to(self._device)
         dist.broadcast(message, src=0)
         return message.cpu().numpy().tobytes()
@@ -63,7 +63,7 @@ class Distributed(Group):
         try:
             dist.all_reduce(values)
         except RuntimeError:  # closed connection or timeout
-            raise LostError(
+            raise PeerLostError(
                 f"train-gpt: process {self.rank} of {self.size} lost the connection to the others."
             ) from None
 
@@ -81,7 +81,7 @@ def launch(processes: int) -> None:
 
     Raises:
         BukvaError: a process failed, or `processes` is too large or not divisible by the number of machines.
-        LostError: on several machines, another machine was not reached or was lost, or a process was killed.
+        PeerLostError: on several machines, another machine was not reached or was lost, or a process was killed.
         SystemExit: this process received a signal.
     """
     from torch.distributed import run
@@ -112,13 +112,15 @@ def launch(processes: int) -> None:
         rank, failure = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
         killed = failure.exitcode < 0
         how = f"was killed by {failure.signal_name()}" if killed else f"exited with status {failure.exitcode}"
-        kind = LostError if machines > 1 and (killed or failure.exitcode == LostError.exit_status) else BukvaError
+        kind = (
+            PeerLostError if machines > 1 and (killed or failure.exitcode == PeerLostError.exit_status) else BukvaError
+        )
         raise kind(
             f"train-gpt: process {rank} of {processes} {how}, and the others were stopped. Run the same command again."
         ) from None
     except dist.DistError as error:
         what = str(error).partition("\n")[0].rstrip(".")
-        raise LostError(f"train-gpt: cannot reach the other machines ({what}).") from None
+        raise PeerLostError(f"train-gpt: cannot reach the other machines ({what}).") from None
     except SignalException as error:
         raise SystemExit(128 + error.sigval) from None
 
@@ -133,7 +135,7 @@ def join(processes: int, device: str = "auto") -> Iterator[Group]:
 
     Raises:
         BukvaError: the launcher started a different number of processes.
-        LostError: the other processes cannot be reached.
+        PeerLostError: the other processes cannot be reached.
     """
     if not is_launched():
         yield ALONE
@@ -152,7 +154,9 @@ def join(processes: int, device: str = "auto") -> Iterator[Group]:
         is_cuda = device != "cpu" and torch.cuda.is_available()
         dist.init_process_group("nccl" if is_cuda else "gloo", timeout=TIMEOUT)
     except RuntimeError as error:
-        raise LostError(f"train-gpt: process {group.rank} of {group.size} cannot reach the others ({error}).") from None
+        raise PeerLostError(
+            f"train-gpt: process {group.rank} of {group.size} cannot reach the others ({error})."
+        ) from None
     try:
         yield group
     finally:

@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from bukva.backends import attach, backend_of
-from bukva.backends.base import Job
+from bukva.backends.base import TrainingJob
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.config.schema import Training
 from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.registry import build
-from bukva.models.window_rule import MOST_SCORED, evenly_spaced, share_of_nats, stride_of
+from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer, n_first_ids, total
+from bukva.text.tokenizers.base import Tokenizer, n_first_ids, sum_counts
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
@@ -72,26 +72,26 @@ class Task:
     ) -> Self:
         """Return the task to train a model of this shape on `splits["train"]`.
 
-        Val is scored by the window rule (bukva.models.window_rule), on at most about MOST_SCORED ids.
+        Val is scored by the window rule (bukva.models.window_rule), on at most about MAX_SCORED_IDS ids.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
-        excerpts = evenly_spaced(val, MOST_SCORED)
-        val_chars = sum(total(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
-        train_chars = total(tokenizer.chars_of, splits["train"])
+        excerpts = evenly_spaced(val, MAX_SCORED_IDS)
+        val_chars = sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts)
+        train_chars = sum_counts(tokenizer.chars_of, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
             T, process = model.block_size, (group.rank, group.size)
-            shares = [share_of_nats(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
+            shares = [nats_of_process(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
-    def job(self, state: TrainState) -> Job:
+    def job(self, state: TrainState) -> TrainingJob:
         """Return the description of the training that backends need."""
         shape = self.windows.batch_size, self.windows.block_size
-        return Job(state.model, state.optimizer, shape, self.recipe.n_steps)
+        return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps)
 
     def chars_seen(self, step: int) -> int:
         """Number of characters trained on after `step` updates. Later epochs count again."""
@@ -125,7 +125,7 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
 
 
 def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], group: Group) -> None:
-    recipe, callbacks = task.recipe, callbacks if group.leads else ()
+    recipe, callbacks = task.recipe, callbacks if group.is_leader else ()
     for callback in callbacks:
         callback.on_start(state)
     if not state.curve:
@@ -173,7 +173,7 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
         with machine.autocast():
             losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
         share = len(examples.ids) / recipe.batch_size
-        (losses.minimised * share).backward()  # accumulates gradients
+        (losses.minimized * share).backward()  # accumulates gradients
         nats += losses.nats.detach() * share
     parameters = list(state.model.parameters())
     nats, norm = group.sum_gradients(parameters, nats)

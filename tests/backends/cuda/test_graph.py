@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bukva.backends.base import Backend, Job
+from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cuda import backend
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
@@ -189,14 +189,14 @@ def test_a_batch_of_another_shape_is_an_error(recorded):
 
 def job(n_updates, shape=NO_DROPOUT, batch=(64, 256)):
     state = start(task(shape, PLAIN))
-    return Job(state.model, state.optimizer, batch, n_updates)
+    return TrainingJob(state.model, state.optimizer, batch, n_updates)
 
 
 def test_the_seconds_that_compiled_losses_save_are_those_that_were_measured():
     """On an H100 they saved 1.38 - 0.96 ms for the default GPT, and 15.7 - 6.64 ms for 10.7 million parameters."""
     for n_parameters, batch, saved in ((804_352, (16, 64), 0.42e-3), (10_700_000, (64, 256), 9.06e-3)):
         model = torch.nn.Linear(n_parameters, 1, bias=False, device="meta")
-        assert backend.seconds_saved(Job(model, None, batch, 1000)) == pytest.approx(1000 * saved, rel=0.05)
+        assert backend.seconds_saved(TrainingJob(model, None, batch, 1000)) == pytest.approx(1000 * saved, rel=0.05)
 
 
 def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(recorded, monkeypatch, capsys):

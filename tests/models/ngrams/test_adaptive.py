@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from bukva.models.ngrams.adaptive import CLASSES, DAMPING, OWN_ORDERS, OWN_POWER, RATE, Reader
+from bukva.models.ngrams.adaptive import CLASSES, DAMPING, OWN_EXPONENT, OWN_ORDERS, RATE, Reader
 from bukva.models.ngrams.kneser_ney import KneserNey
 
 V, ORDERS = 7, [2, 5]
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(11)
 TRAIN = RNG.choice(V, 211, p=np.array([7, 5, 3, 2, 2, 1, 1]) / 21)
 TEXT = np.concatenate([TRAIN[29:48], RNG.integers(0, V, 17), TRAIN[29:48], RNG.integers(0, V, 13)])
 BEFORE = RNG.integers(0, V, 23)
-COUNTED = [0.0, 1.0, 0.0]  # powers: the longest order alone
+COUNTED = [0.0, 1.0, 0.0]  # exponents: the longest order alone
 FALLBACK = [0, 0.5, 1, 1.5]
 
 
@@ -27,13 +27,13 @@ def network(n, seed=3):
     return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
 
 
-def powers(n, of=(0.3, 0.4, 0.6)):
+def exponents(n, of=(0.3, 0.4, 0.6)):
     return np.tile(np.array(of, np.float32), (n, 1))
 
 
 def read(one, ids, of=(0.3, 0.4, 0.6)):
     ids = np.asarray(ids)
-    return one.read(ids, network(len(ids)), powers(len(ids), of))
+    return one.read(ids, network(len(ids)), exponents(len(ids), of))
 
 
 class Slow:
@@ -94,9 +94,9 @@ def slow_nats(works):
             own, second = of_work.distributions(text)
             rows = [("all", first), ("own", second), ("last", text[-1] if text else 0)]
             logs = np.log([*of_all, *own, np.exp(learned[i].astype(np.float64))])
-            power = [np.float32(0.3), np.float32(0.4), OWN_POWER, OWN_POWER, np.float32(0.6)]
-            power = [float(b) + sum(corrections[row, e] for row in rows) for e, b in enumerate(power)]
-            weighted = np.exp(power @ logs)
+            exponent = [np.float32(0.3), np.float32(0.4), OWN_EXPONENT, OWN_EXPONENT, np.float32(0.6)]
+            exponent = [float(b) + sum(corrections[row, e] for row in rows) for e, b in enumerate(exponent)]
+            weighted = np.exp(exponent @ logs)
             predicted = weighted / weighted.sum()
             nats.append(-np.log(predicted[x]))
             for e in range(len(logs)):
@@ -122,16 +122,18 @@ def test_distributions_sum_to_1_before_and_after_every_id():
     one = reader()
     one.start(BEFORE)
     for i, x in enumerate(TEXT):
-        log_probs = one.log_probs(network(len(TEXT))[i], powers(1)[0])
+        log_probs = one.log_probs(network(len(TEXT))[i], exponents(1)[0])
         assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-9)
-        assert one.read(TEXT[i : i + 1], network(len(TEXT))[i : i + 1], powers(1)) == pytest.approx(-log_probs[x])
+        assert one.read(TEXT[i : i + 1], network(len(TEXT))[i : i + 1], exponents(1)) == pytest.approx(-log_probs[x])
 
 
 def test_the_nats_of_a_prefix_are_those_of_the_whole_text_cut_there_and_pieces_change_nothing():
     whole = read(reader(), TEXT)
     np.testing.assert_array_equal(read(reader(), TEXT[:31]), whole[:31])
     one = reader()
-    pieces = [one.read(TEXT[at], network(len(TEXT))[at], powers(len(TEXT))[at]) for at in (slice(31), slice(31, None))]
+    pieces = [
+        one.read(TEXT[at], network(len(TEXT))[at], exponents(len(TEXT))[at]) for at in (slice(31), slice(31, None))
+    ]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
 
 
@@ -145,7 +147,7 @@ def test_a_changed_id_changes_no_score_before_it_and_some_after_it(t):
 
 
 def test_nothing_is_known_of_a_text_before_it_is_read():
-    """Before the first id is learned, the prediction is the product with the given powers."""
+    """Before the first id is learned, the prediction is the product with the given exponents."""
     model = KneserNey.count(TRAIN, V, K)
     first = read(reader(), TEXT[:1], COUNTED)
     assert first == pytest.approx(model.nats(TEXT[:1], K))
@@ -172,7 +174,7 @@ def test_what_was_forgotten_is_not_known_and_train_is():
 
 
 def test_a_new_work_has_no_own_n_grams_but_those_of_its_own_text():
-    own = [0.0, 0.0, 0.0]  # powers: the n-grams of the work alone
+    own = [0.0, 0.0, 0.0]  # exponents: the n-grams of the work alone
     one = reader()
     one.start(TEXT)
     known = read(one, TEXT, own)
@@ -194,5 +196,5 @@ def test_going_on_after_a_text_counts_nothing_and_counting_needs_no_score():
         each.start(BEFORE)
         (each.count if log_probs else lambda ids, each=each: read(each, ids, COUNTED))(TEXT)
         log_probs.append(each.log_probs(network(1)[0], np.array(COUNTED, np.float32)))
-    np.testing.assert_allclose(*log_probs, atol=0.5)  # scoring has also changed the powers
+    np.testing.assert_allclose(*log_probs, atol=0.5)  # scoring has also changed the exponents
     assert (log_probs[0] != log_probs[1]).any()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bukva.models.ngrams import counts as module
-from bukva.models.ngrams.counts import count_pairs, exact_bigram, fitted_to_train, scorers
+from bukva.models.ngrams.counts import bits_of_train, count_pairs, exact_bigram, scorers
 from bukva.text.ids import bits
 
 V = 5
@@ -31,7 +31,7 @@ def count_one_by_one(train, scored, order, smoothing):
 @pytest.mark.parametrize(("name", "order"), [("unigram", 0), ("bigram_exact", 1)])
 def test_baselines_equal_counting_one_by_one(name, order):
     train, val = text(401), text(97, seed=2)
-    assert fitted_to_train(train, V)[name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
+    assert bits_of_train(train, V)[name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
     nats = scorers(train, V)[name](val)
     assert len(nats) == 96
     assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))

@@ -84,7 +84,7 @@ def test_learning_on_is_shown_by_the_place_in_each_work_if_it_was_scored():
     nats = {"gpt": np.full(202, 2.0), "adaptive": np.where(place < 64, 2.0, 1.0)}
     rows = {name: Row(name, "learned", name, {"val": of_row.mean() / np.log(2)}) for name, of_row in nats.items()}
     scores = SimpleNamespace(chars={"val": lengths}, nats=lambda name, _: nats[name])
-    found = text.learning_on(SimpleNamespace(rows=rows, scores=scores, colours=charts.MODELS))
+    found = text.learning_on(SimpleNamespace(rows=rows, scores=scores, colors=charts.MODELS))
     assert f"{rows['adaptive'].bits['val']:.3f} bits" in found["intro"]
     [drawn] = found["chart"]["datasets"].values()
     shown = [(point["model"], point["before"], point["chars"], point["bits"] * np.log(2)) for point in drawn]

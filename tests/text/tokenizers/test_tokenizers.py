@@ -32,7 +32,7 @@ def test_the_texts_of_the_training_survive_a_round_trip(kind, texts):
         assert tokenizer.chars_of(ids).shape == tokenizer.bytes_of(ids).shape == ids.shape
         assert tokenizer.chars_of(ids).sum() == len(text)
         assert tokenizer.bytes_of(ids).sum() == len(text.encode())
-        parts = tokenizer.parts(ids)
+        parts = tokenizer.texts_of(ids)
         assert "".join(parts) == text
         assert list(map(len, parts)) == tokenizer.chars_of(ids).tolist()
     assert [type(piece) for piece in tokenizer.pieces] == [str] * len(tokenizer)

@@ -27,7 +27,7 @@ def test_any_text_survives_a_round_trip(tokenizer, text):
     assert tokenizer.utf8(ids) == text.encode()
     assert tokenizer.chars_of(ids).sum() == len(text)
     assert tokenizer.bytes_of(ids).sum() == len(text.encode())
-    assert "".join(tokenizer.parts(ids)) == text
+    assert "".join(tokenizer.texts_of(ids)) == text
 
 
 @BOTH
@@ -46,14 +46,14 @@ def test_any_ids_are_decoded_as_python_decodes_their_bytes(tokenizer, data):
     ids = data.draw(st.lists(st.integers(0, len(tokenizer) - 1)))
     utf8 = b"".join(tokenizer.tokens[id_] for id_ in ids)
     assert tokenizer.decode(ids) == utf8.decode(errors="replace")
-    assert "".join(tokenizer.parts(ids)) == utf8.decode(errors="replace")
-    assert len(tokenizer.parts(ids)) == len(ids)
+    assert "".join(tokenizer.texts_of(ids)) == utf8.decode(errors="replace")
+    assert len(tokenizer.texts_of(ids)) == len(ids)
 
 
 @BOTH
 def test_a_part_of_a_character_is_the_replacement_character(tokenizer):
     lead, *others = "я".encode()
-    assert tokenizer.parts([lead, *others, ord("a")]) == ["я", "", "a"]
+    assert tokenizer.texts_of([lead, *others, ord("a")]) == ["я", "", "a"]
     assert [tokenizer.pieces[id_] for id_ in (lead, ord("a"), 0, ord("\n"))] == ["\\xd1", "a", "\\x00", "\n"]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from bukva.backends.base import Backend, Job
+from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import decoder, forks, sublayers
 from bukva.backends.group import ALONE, Group
 from bukva.models.attention import KVCache, attend_fused
-from bukva.models.base import chosen
+from bukva.models.base import select_wanted
 from bukva.models.gpt import Stack
 
 
@@ -32,9 +32,9 @@ class CPUStack(Stack):
         if cache is None and self._is_fused(x) and torch.is_grad_enabled():
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
-            return chosen(x, wanted)
+            return select_wanted(x, wanted)
         if isinstance(cache, decoder.DecoderCache) and self._is_fused(x) and decoder.supports(self, x):
-            return chosen(decoder.add_blocks(x, cos_sin, cache), wanted)
+            return select_wanted(decoder.add_blocks(x, cos_sin, cache), wanted)
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
     def new_cache(self, size: int) -> KVCache:
@@ -60,7 +60,7 @@ class CPU(Backend):
         return CPUStack(blocks)
 
     @contextlib.contextmanager
-    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:
+    def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
         """Fork a worker for each core if the batch is large enough to divide, and yield their group."""
         n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1  # a table update is too cheap to split
         if n == 1:

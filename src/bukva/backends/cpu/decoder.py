@@ -144,11 +144,11 @@ def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats,
         weights: weights of all blocks.
     """
     for block in range(len(keys)):
-        h = _normalised(x, _layer_at(weights.ln_1, block), weights)
+        h = _normalized(x, _layer_at(weights.ln_1, block), weights)
         qkv = _linear(h, _layer_at(weights.qkv, block))
         y = _attend(qkv, keys[block], values[block], last, cos_sin, weights.qk_epsilon)
         _add(x, _linear(y, _layer_at(weights.proj, block)))
-        h = _linear(_normalised(x, _layer_at(weights.ln_2, block), weights), _layer_at(weights.fc, block))  # (4 C,)
+        h = _linear(_normalized(x, _layer_at(weights.ln_2, block), weights), _layer_at(weights.fc, block))  # (4 C,)
         _activate(h, weights.activation)
         _add_rows(x, h, _layer_at(weights.mlp_proj, block))
 
@@ -219,7 +219,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 @compiled_sums
-def _normalised(x: Floats, layer: Layer, weights: Weights) -> Floats:
+def _normalized(x: Floats, layer: Layer, weights: Weights) -> Floats:
     """Apply LayerNorm or RMSNorm, (C,) -> (C,)."""
     C = len(x)
     mean = square = np.float32(0)

@@ -73,10 +73,10 @@ class Forks(Group):
             BukvaError: one of the workers has ended.
         """
         try:
-            if not self.leads:
+            if not self.is_leader:
                 self.sockets[0].sendall(b".")
             all_alive = all(other.recv(1) for other in self.sockets)
-            if self.leads and all_alive:
+            if self.is_leader and all_alive:
                 for other in self.sockets:
                     other.sendall(b".")
         except OSError:

@@ -255,7 +255,7 @@ def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: to
         The normalized rows in `dtype`, (M, C), and the mean and the factor of each row, (M, 2).
     """
     h, stats = torch.empty_like(x, dtype=dtype), np.empty((len(x), 2), f32)
-    _normalise(
+    _normalize(
         _array(x), _array(gain), _array(torch.zeros_like(gain) if shift is None else shift), *norm, _array(h), stats
     )
     return h, stats
@@ -377,7 +377,7 @@ def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
 
 
 @compiled_sums
-def _normalise(
+def _normalize(
     x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
 ) -> None:
     """Write the norm of `x`, (M, C), to `h`, (M, C), and the mean and the factor of each row to `stats`, (M, 2)."""

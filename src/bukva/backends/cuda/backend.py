@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from bukva.backends.base import Backend, Job, Update
+from bukva.backends.base import Backend, TrainingJob, Update
 from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
@@ -24,12 +24,12 @@ MESSAGE_CHARS = 300  # longest quotation of an error; the compiler's errors fill
 class CUDA(Backend):
     """The backend for GPUs."""
 
-    def prepare_update(self, job: Job, update: Update, group: Group) -> Update:
+    def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:
         """Return an update that runs as one CUDA graph. With several processes, return `update` unchanged."""
         if group.size == 1:
             device = next(job.model.parameters()).device
             return RecordedUpdate(job, update, torch.cuda.default_generators[device.index], CUDARecorder(device))
-        if group.leads:
+        if group.is_leader:
             _say(f"training without a CUDA graph, because {group.size} processes train together.")
         return update
 
@@ -40,7 +40,7 @@ class RecordedUpdate:
     A message on stderr reports the choice and the reason.
     """
 
-    def __init__(self, job: Job, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
+    def __init__(self, job: TrainingJob, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
         job.optimizer.make_capturable(generator.device)
         changed = [*job.model.parameters(), *job.optimizer.tensors()]
         self.job, self.plain = job, update
@@ -96,7 +96,7 @@ def compiled_losses(model: LanguageModel) -> Iterator[None]:
         del model.__dict__["losses"]
 
 
-def seconds_saved(job: Job) -> float:
+def seconds_saved(job: TrainingJob) -> float:
     """Return the seconds that compiled losses save in the whole run, estimated from its size."""
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)

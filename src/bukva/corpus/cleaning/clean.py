@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
-from bukva.core.progress import counting
+from bukva.core.progress import progress_bar
 from bukva.corpus.cleaning.line_rules import LineRules
 from bukva.corpus.cleaning.marks import Outside, lines_outside
 from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule
@@ -76,7 +76,7 @@ def removed_share(raw: Path, rules: LineRules) -> float:
     Text outside the marks of a work is not counted, and each line end counts as one character.
     """
     kept, removed = 0, 0
-    with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
+    with progress_bar(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):
             cleaned = clean(text, rules, goes_on, outside)
             kept += len(cleaned.text)
@@ -130,7 +130,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
             openings.append(opening)
 
     n_chars = int(before["chars"].sum())
-    with atomic_folder(target) as folder, counting("clean", n_chars) as show:
+    with atomic_folder(target) as folder, progress_bar("clean", n_chars) as show:
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
         table = write_collection(folder, ((document, cleaned_texts(document, parts)) for document, parts in works))
         chars = int(table["chars"].sum())

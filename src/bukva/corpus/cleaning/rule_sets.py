@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from bukva.config.load import read_any_yaml
-from bukva.config.messages import mistake, one_or_another, sentence, shorten
+from bukva.config.messages import error_message, mistake, one_or_another, shorten
 from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
-from bukva.core.files import existing
-from bukva.core.progress import counting
+from bukva.core.files import resolve_existing
+from bukva.core.progress import progress_bar
 from bukva.corpus.cleaning.clean import LINE_ENDS, clean, pieces, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
 from bukva.corpus.cleaning.marks import Cut
@@ -116,7 +116,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
         except ValidationError as error:
             details = error.errors(include_url=False)
             # If a rule is not a mapping, its sentence has no key before the colon.
-            sentences = (sentence(detail, Entry).removeprefix(": ") for detail in details)
+            sentences = (error_message(detail, Entry).removeprefix(": ") for detail in details)
             mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
     for name, times in Counter(entry.name for entry in entries).items():
         if times > 1:
@@ -154,7 +154,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 def _load(params: Clean, name: str) -> LineRules:
     """Load a rule set, including the optional rules that clean.optional names."""
     if name == "file":
-        source, file = params.file, existing(params.file)
+        source, file = params.file, resolve_existing(params.file)
         if not file or not file.is_file():
             what = "is not a file; use the path of a rule file, such as rules/example.yaml"
             raise ParamsError(f"params.yaml, clean.file: {shorten(params.file)} {what}.")
@@ -183,7 +183,7 @@ def assembled(name: str, source: str, entries: list[Entry], optional: list[str])
 def _char_counts(raw: Path) -> CharCounts:
     """Count the characters between the marks of publishers, because the licenses outside them are in English."""
     counts, rules = CharCounts(), rule_set(PUBLISHERS)
-    with counting("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
+    with progress_bar("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):
             counts.add(clean(text, rules, goes_on, outside).text if outside else text)
             show(len(text))

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from bukva.config.messages import shorten
 from bukva.config.schema import Download
 from bukva.core.errors import BukvaError, ParamsError
-from bukva.core.files import atomic_folder, existing, sha256
+from bukva.core.files import atomic_folder, resolve_existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
 from bukva.corpus.sources.formats import conversion, reader_of_zip
@@ -139,7 +139,7 @@ def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
 
 
 def _local(path: str, options: ReadOptions) -> list[Work]:
-    location = existing(path)
+    location = resolve_existing(path)
     if not location:
         why = "does not exist"
     elif location.is_dir():

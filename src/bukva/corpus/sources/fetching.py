@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from bukva.core.errors import BukvaError, redact_url
-from bukva.core.files import PIECE_BYTES, atomic_file, resolve, sha256
+from bukva.core.files import PIECE_BYTES, atomic_file, resolve_path, sha256
 from bukva.corpus.sources.archives import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
             checked as well.
     """
     if mirror := os.environ.get("BUKVA_MIRROR", ""):
-        file = resolve(mirror) / name
+        file = resolve_path(mirror) / name
         if file.is_file():
             _check_digest(str(file), file, digest)
             on_bytes(file.stat().st_size, file.stat().st_size)

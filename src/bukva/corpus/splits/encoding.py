@@ -11,7 +11,7 @@ import numpy as np
 from bukva.config.schema import Split, Tokenize, Unknown
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
-from bukva.core.progress import counted, counting
+from bukva.core.progress import progress_bar, with_progress
 from bukva.corpus.splits.division import divide
 from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids, ids_file
@@ -74,7 +74,7 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
             more = [REPLACEMENT]
-    shown = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
+    shown = with_progress(texts, "tokenize: reading the text of the vocabulary", n_chars)
     tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
@@ -97,7 +97,7 @@ def _encode(
     """
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
-    with counting("tokenize", _chars(shares)) as show:
+    with progress_bar("tokenize", _chars(shares)) as show:
         for row, document, text in _pieces(read, shares):
             share, n = _readable(tokenizer, text, unknown)
             # with an alphabet, every character has its own id

@@ -1,13 +1,13 @@
-"""Online adaptation: n-gram counts and expert powers that are updated while a text is scored.
+"""Online adaptation: n-gram counts and expert exponents that are updated while a text is scored.
 
 A compressor learns from the text that it compresses, and `Reader` does the same. It predicts each id by a full
 distribution, scores it, and only then counts it. The prediction is a product of experts, as in
-bukva.models.ngram_memory, where each expert is raised to a power, b + c:
+bukva.models.ngram_memory, where each expert has an exponent, b + c:
 
     log p(x) = sum_e (b_e + c_e) log p_e(x) - log Z
 
 The experts are the n-grams of the training split and of all text read since, the n-grams of the current work alone, and
-the network. The powers b are learned by the GPT, or are a first guess. The corrections c are learned here. Each
+the network. The exponents b are learned by the GPT, or are a first guess. The corrections c are learned here. Each
 correction is a sum of three numbers. The first is selected by the longest context that was counted before: by its
 length, and by the number of different ids that followed it. The second is selected in the same way within the current
 work, and the third by the last id. After each id, a step of Adagrad (Duchi et al. 2011) updates these numbers to lower
@@ -18,8 +18,8 @@ not updated. The n-grams of a single work have the fallback discounts of KenLM. 
 next to the trie of the training split, and `Reader.forget` removes them.
 
 Sources: Cleary & Witten 1984 (PPM counts while it compresses); Mahoney 2005, "Adaptive weighing of context models for
-lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (powers learned online, selected
-by context); Grave et al. 2017 (the recent text as a separate model).
+lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (exponents learned online,
+selected by context); Grave et al. 2017 (the recent text as a separate model).
 
 Letters: V = vocab_size, R orders, K the greatest, Q orders of the work's own n-grams, E = R + Q + 1 experts. A gram is
 an n-gram of any length.
@@ -38,11 +38,11 @@ from bukva.models.ngrams.trie import Ints, Nodes, Trie
 from bukva.text.ids import Ids
 
 OWN_ORDERS = (3, 6)  # orders of the n-grams of the current work alone
-OWN_POWER = 0.07  # initial power of each of these orders
+OWN_EXPONENT = 0.07  # initial exponent of each of these orders
 RATE, DAMPING = 0.02, 100.0  # a step of Adagrad is RATE g / sqrt(DAMPING + the sum of g^2)
 CLASSES = 3  # of contexts, by the number of different ids that have followed: at most one, two or three, more
 UNKNOWN = -1  # node of a gram that would begin before its text
-LEAST = 1e-30  # lower bound of probabilities, because 0 has no logarithm
+MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because 0 has no logarithm
 NOTHING, ONE = np.zeros(1, np.int32), np.ones(1, np.int32)
 EMPTY = Trie(
     firsts=np.ones(2, np.int32), symbols=NOTHING, counts=NOTHING, continuations=ONE, levels=np.array([0, 1, 1])
@@ -122,7 +122,7 @@ class GrowableTrie(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """Learned corrections of the powers, in S rows, and the sums of their squared gradients for Adagrad."""
+    """Learned corrections of the exponents, in S rows, and the sums of their squared gradients for Adagrad."""
 
     corrections: Floats  # (S, E)
     squares: Floats  # (S, E)
@@ -188,58 +188,58 @@ class Reader:
             _append(grown, ids.astype(np.int64), True)
         self._last = np.append(self._last, ids)[-1:]
 
-    def read(self, ids: Ids, network: npt.NDArray[np.float32], powers: npt.NDArray[np.float32]) -> Floats:
+    def read(self, ids: Ids, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
         """Score the next (n,) ids of the work, and learn from each after its score.
 
         Args:
             ids: (n,).
             network: (n, V), log-probabilities of each id by the network.
-            powers: (n, R + 1), powers of the orders and, last, of the network.
+            exponents: (n, R + 1), exponents of the orders and, last, of the network.
 
         Returns:
             (n,) nats.
         """
         self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         nats = np.empty(len(ids))
-        _read(ids.astype(np.int64), self._last, self._predictor(), network, self._with_own(powers), nats)
+        _read(ids.astype(np.int64), self._last, self._predictor(), network, self._with_own(exponents), nats)
         return nats
 
-    def log_probs(self, network: npt.NDArray[np.float32], powers: npt.NDArray[np.float32]) -> Floats:
+    def log_probs(self, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
         """Return the (V,) log-probabilities of the next id.
 
         Args:
             network: (V,), log-probabilities of the next id by the network.
-            powers: (R + 1,), powers of the orders and, last, of the network.
+            exponents: (R + 1,), exponents of the orders and, last, of the network.
         """
         predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
-        power = self._with_own(powers[None])[0]
-        _predict(self._last[0], self._predictor(), network, power, experts, np.empty(3, np.int64), predicted)
+        all_exponents = self._with_own(exponents[None])[0]
+        _predict(self._last[0], self._predictor(), network, all_exponents, experts, np.empty(3, np.int64), predicted)
         return predicted
 
     def _predictor(self) -> Predictor:
         return Predictor(self._all, self._orders, self._own, self._own_orders, self._gate)
 
-    def _with_own(self, powers: npt.NDArray[np.float32]) -> Floats:
-        """Insert the initial powers of the work's own n-grams: (n, R + 1) -> (n, E)."""
-        own = np.full((len(powers), len(OWN_ORDERS)), OWN_POWER)
-        return np.concatenate([powers[:, :-1], own, powers[:, -1:]], axis=1, dtype=np.float64)
+    def _with_own(self, exponents: npt.NDArray[np.float32]) -> Floats:
+        """Insert the initial exponents of the work's own n-grams: (n, R + 1) -> (n, E)."""
+        own = np.full((len(exponents), len(OWN_ORDERS)), OWN_EXPONENT)
+        return np.concatenate([exponents[:, :-1], own, exponents[:, -1:]], axis=1, dtype=np.float64)
 
 
 @compiled
 def _read(
-    ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], powers: Floats, nats: Floats
+    ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], exponents: Floats, nats: Floats
 ) -> None:
     """Fill the (n,) nats of (n,) ids. `last`, (1,), holds the id before them and is set to the last of them."""
-    E, V = powers.shape[1], network.shape[1]
+    E, V = exponents.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
     for i in range(len(ids)):
         x = ids[i]
-        _predict(last[0], predictor, network[i], powers[i], experts, rows, predicted)
+        _predict(last[0], predictor, network[i], exponents[i], experts, rows, predicted)
         nats[i] = -predicted[x]
         for v in range(V):
             predicted[v] = np.exp(predicted[v])
         for e in range(E):
-            gradient = -experts[e, x]  # d nats / d power: the expected log-probability less the observed one
+            gradient = -experts[e, x]  # d nats / d exponent: the expected log-probability less the observed one
             for v in range(V):
                 gradient += predicted[v] * experts[e, v]
             for row in rows:
@@ -257,7 +257,7 @@ def _predict(
     last: int,
     predictor: Predictor,
     network: npt.NDArray[np.float32],
-    powers: Floats,
+    exponents: Floats,
     experts: Floats,
     rows: Ints,
     predicted: Floats,
@@ -271,11 +271,11 @@ def _predict(
         experts[E - 1, v] = network[v]
         predicted[v] = 0.0
     for e in range(E):
-        power = powers[e]
+        exponent = exponents[e]
         for row in rows:
-            power += predictor.gate.corrections[row, e]
+            exponent += predictor.gate.corrections[row, e]
         for v in range(V):
-            predicted[v] += power * experts[e, v]
+            predicted[v] += exponent * experts[e, v]
     greatest, total = predicted.max(), 0.0
     for v in range(V):
         total += np.exp(predicted[v] - greatest)
@@ -296,7 +296,7 @@ def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
                 expert[v] = p[v]
             n_followers = _refine(expert, grown, grown.counts, grown.by_count[order], context)
             for v in range(V):
-                expert[v] = np.log(max(expert[v], LEAST))
+                expert[v] = np.log(max(expert[v], MIN_PROBABILITY))
             r += 1
         if order < K:
             n_followers = _refine(p, grown, grown.continuations, grown.by_continuation[order], context)

@@ -14,7 +14,7 @@ PairCounts = npt.NDArray[np.int64]
 CHUNK = 2**18  # ids counted at a time, to bound the memory
 
 
-def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
+def bits_of_train(train: Ids, vocab_size: int) -> dict[str, float]:
     """Return the bits per id of the training split under its own counts, without its first id."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles = pairs.sum(0, keepdims=True)  # (1, V)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import read_json
-from bukva.report.charts import BITS, COLOURS, GPT_COLOUR, ROW, Spec, reference_line, to_spec, tooltips, visible
+from bukva.report.charts import BITS, COLORS, GPT_COLOR, ROW, Spec, reference_line, to_spec, tooltips, visible
 
 NUMBERS = "attention.json"
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
@@ -95,7 +95,7 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
     )
     return (
         alt.Chart(rows)
-        .mark_rect(color=GPT_COLOUR)
+        .mark_rect(color=GPT_COLOR)
         .encode(
             x=alt.X("key:O", scale=alt.Scale(domain=labels), axis=axis),
             y=alt.Y("query:O", scale=alt.Scale(domain=labels), axis=axis),
@@ -112,8 +112,8 @@ def worth(numbers: dict[str, Any]) -> Spec:
     """
     lost = numbers["worth"]
     names = head_table(numbers, "trained")["name"]
-    each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT_COLOUR})
-    whole = pd.DataFrame([{"label": "all heads", "value": lost["all_uniform"], "colour": COLOURS["counted"]}])
+    each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT_COLOR})
+    whole = pd.DataFrame([{"label": "all heads", "value": lost["all_uniform"], "colour": COLORS["counted"]}])
     table = pd.concat([whole, each.sort_values("value", ascending=False)[:MOST_BARS]])
     table["value"] = table["value"].round(DIGITS) + 0.0  # Vega would write -0.000
     base = alt.Chart(table).encode(
@@ -141,8 +141,8 @@ def context(numbers: dict[str, Any]) -> Spec:
     )
     chart = alt.layer(
         reference_line(scores["bigram_exact"], "exact bigram", y),
-        base.mark_rule(color=GPT_COLOUR).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
-        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT_COLOUR), color=GPT_COLOUR).encode(
+        base.mark_rule(color=GPT_COLOR).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT_COLOR), color=GPT_COLOR).encode(
             tooltip=tooltips(table)
         ),
         base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(text=alt.Text("bits:Q", format=".2f")),

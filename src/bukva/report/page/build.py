@@ -179,7 +179,7 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
             "label": row.setting.name,
             "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
             "seed": seed,
-            "colour": charts.GPT_COLOUR,
+            "colour": charts.GPT_COLOR,
             "bits": score,
         }
         for row in rows
@@ -192,8 +192,8 @@ def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
     """Draw the losses of the best settings, as one chart per x axis."""
     # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
-        {"model": row.setting.name, "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
-        for row, colour in zip(rows, charts.SERIES, strict=False)
+        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        for row, color in zip(rows, charts.SERIES, strict=False)
         for step, chars, nats in row.setting.result.curves[MODEL]
     )
     return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}

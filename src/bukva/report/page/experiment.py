@@ -18,7 +18,7 @@ from bukva.core.files import read_json
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
-from bukva.report.charts import COLOURS, MODELS
+from bukva.report.charts import COLORS, MODELS
 from bukva.report.page.anatomy import Characters, read_characters
 from bukva.report.terminal import percent
 from bukva.text.collection import MISSING
@@ -141,6 +141,6 @@ class Experiment:
         return {row.key: row for row in rows}
 
     @cached_property
-    def colours(self) -> dict[str, str]:
+    def colors(self) -> dict[str, str]:
         """The color of each model and baseline on all charts, by its key in scores.json."""
-        return {key: MODELS.get(key, COLOURS[row.kind]) for key, row in self.rows.items()}
+        return {key: MODELS.get(key, COLORS[row.kind]) for key, row in self.rows.items()}

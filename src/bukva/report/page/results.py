@@ -14,7 +14,7 @@ from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
-from bukva.project.revisions import git, head, resolve, show
+from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.anatomy import leads, passage
@@ -85,7 +85,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
         label, own = f"{row.bits[SPLIT]:.3f} {row.label}", row.bits[SPLIT]
-        drawn.append({"label": label, "colour": experiment.colours[key], "bits": own, "low": low, "high": high})
+        drawn.append({"label": label, "colour": experiment.colors[key], "bits": own, "low": low, "high": high})
     return charts.dots(pd.DataFrame(drawn), f"{charts.BITS} on {SPLIT}", f"Scores of {len(drawn)} models on {SPLIT}.")
 
 
@@ -119,7 +119,7 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
     """Draw the losses of all models by step and by characters seen."""
     of_models = [
-        curve.assign(model=trained_models()[name].label, colour=experiment.colours[name])
+        curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
     ]
     names = {"chars_seen": "chars", "val_nats_per_char": "val", "train_nats_per_char": "train"}
@@ -144,7 +144,7 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     """Return the commit of a result, the parameters that differ from it, and the commands that reproduce the result."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
-    committed = parse_yaml(show(commit, PARAMS).decode())
+    committed = parse_yaml(file_at(commit, PARAMS).decode())
     ours, theirs = flatten(params), flatten(committed)
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")

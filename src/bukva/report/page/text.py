@@ -100,7 +100,7 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
         if len(groups) > 1:
             shown = groups if by == "decade" else groups.sort_values("gpt")
             rows = shown.reset_index(names="label").melt(["label", "chars"], var_name="model", value_name="bits")
-            rows["label"], rows["colour"] = rows["label"].map(work_label), rows["model"].map(experiment.colours)
+            rows["label"], rows["colour"] = rows["label"].map(work_label), rows["model"].map(experiment.colors)
             rows["model"] = rows["model"].map(models)
             label = experiment.result.author_word if by == "author" else by
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
@@ -125,7 +125,7 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
     for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
         rows += [
-            (experiment.rows[name].label, experiment.colours[name], FIRST_POSITIONS * 2**n, mean, size)
+            (experiment.rows[name].label, experiment.colors[name], FIRST_POSITIONS * 2**n, mean, size)
             for n, mean, size in bits.itertuples()
         ]
     static, adaptive = (experiment.rows[name].bits[SPLIT] for name in ("gpt", WITHIN))

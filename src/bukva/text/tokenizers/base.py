@@ -84,18 +84,18 @@ class Tokenizer(ABC):
         """Return the (n,) number of bytes of each id."""
         return self._n_bytes[np.asarray(ids, np.int64)]
 
-    def parts(self, ids: npt.ArrayLike) -> list[str]:
+    def texts_of(self, ids: npt.ArrayLike) -> list[str]:
         """Return, for each of (n,) ids, the characters that begin in it. Joined, they are the text of the ids."""
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
         owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # number of the id that contains each byte
         begins = _begins(utf8)
         begins[:1] = True  # the ids may begin within a character
-        parts = [""] * len(n_bytes)
+        texts = [""] * len(n_bytes)
         for start, stop in pairwise([*np.flatnonzero(begins).tolist(), len(utf8)]):
-            parts[owner[start]] += utf8[start:stop].decode(errors="replace")
-        return parts
+            texts[owner[start]] += utf8[start:stop].decode(errors="replace")
+        return texts
 
-    def knows(self, char: str) -> bool:
+    def can_encode(self, char: str) -> bool:
         """Return whether a character can be encoded."""
         return self.alphabet is None or char in self.alphabet
 
@@ -130,7 +130,7 @@ def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
     return np.frombuffer(utf8, np.uint8) & 0b11000000 != 0b10000000
 
 
-def total(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
+def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
     """Return the sum of `chars_of` or `bytes_of` over (N,) ids, which may be memory-mapped."""
     return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
 
@@ -146,4 +146,4 @@ def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     """Return the number of ids per character, the factor from bits per id to bits per character."""
-    return len(ids) / total(tokenizer.chars_of, ids)
+    return len(ids) / sum_counts(tokenizer.chars_of, ids)

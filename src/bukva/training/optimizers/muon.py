@@ -53,7 +53,7 @@ def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimiz
     return Optimizers([*muon, adamw(rest, recipe)])
 
 
-def orthogonalise(matrices: Tensor) -> Tensor:
+def orthogonalize(matrices: Tensor) -> Tensor:
     """Return (n, rows, columns) matrices with the same singular vectors and singular values near 1 (0.7 to 1.2)."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT.contiguous() if tall else matrices  # makes the products below small: short side by short side
@@ -95,7 +95,7 @@ class Muon(torch.optim.Optimizer):
         for shape, updated in by_shape.items():
             matrices = torch.cat([matrices for _, _, matrices in updated])  # (n, rows, columns)
             matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
-            update = orthogonalise(matrices.to(self.dtype)).float()
+            update = orthogonalize(matrices.to(self.dtype)).float()
             parts = update.split([len(matrices) for _, _, matrices in updated])
             for (group, parameter, _), part in zip(updated, parts, strict=True):
                 rate, scale = group["lr"], ADAMW_SIZE * max(shape) ** 0.5
