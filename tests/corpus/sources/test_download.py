@@ -419,7 +419,7 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
     zipped(source / "b.epub", {"../x": ""})
     write(source, {"c.txt": "да"})
-    why = "entry '../x': its name leads outside the folder. Unpack it yourself and use download.corpus=local."
+    why = "entry '../x': its name leads outside the folder. Unpack the archive yourself and use download.corpus=local."
     words = f"2 file(s) could not be read and were left out (download.strict): a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]
