@@ -128,7 +128,7 @@ def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, s
 def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
     write(source, {"a.txt": "x", "info.csv": "name,year\0"})
     (note,) = noted(source, target)
-    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, like a binary")
+    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, so it is")
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -406,9 +406,9 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
         "download: 2 file(s) without text were left out (download.strict=false): books/empty.html (contains no text), "
         "books/empty.txt (contains no text).",
         "download: 4 file(s) could not be read and were left out (download.strict=false): books/bad.epub (damaged, or "
-        "not an epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, "
-        "smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, like a binary file or "
-        "UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
+        "not an epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 "
+        "bytes, smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, so it is a binary "
+        "file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
         "download: 2 row(s) of tables could not be read and were left out (download.strict=false): books/rows.jsonl, "
         "row 2 (is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
         "(has no text in column 'text').",

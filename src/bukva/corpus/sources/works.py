@@ -228,7 +228,7 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _added_values(before: Document, after: Document) -> str:
-    """Return the values that reading the file added to its document, such as an author or title, separated by commas."""
+    """Return what reading a file added to its document, such as an author or title. Values are separated by commas."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
