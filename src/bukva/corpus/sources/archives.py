@@ -199,7 +199,9 @@ def _is_plain(info: zipfile.ZipInfo) -> bool:
 
 
 def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise an error if an entry is not allowed, or if there are too many entries or bytes.
+    """Raise an error if an archive has too many entries or bytes, or an entry that must not be unpacked.
+
+    Such an entry is not plain, or its name leads outside the target folder.
 
     The sizes in the headers can be trusted, because zipfile and tarfile never return more bytes than a header
     announces.

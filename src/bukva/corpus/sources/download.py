@@ -43,7 +43,8 @@ class Source:
 
     Attributes:
         url: URL of the text or archive.
-        file: name of the text or archive in a mirror, the folder that the environment variable BUKVA_MIRROR names.
+        file: name of the text or archive in the mirror. (The environment variable BUKVA_MIRROR names the folder of the
+            mirror.)
         sha256: SHA-256 digest of a single text. For an archive, it is empty.
         root: folder in the archive that contains the folders of `folders`.
         folders: folder below `root` -> its digest (see `folder_digest`). Only these folders of the archive are read.

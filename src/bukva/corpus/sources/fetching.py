@@ -17,7 +17,7 @@ from bukva.corpus.sources.archives import MAX_BYTES
 if TYPE_CHECKING:
     import requests
 
-RETRIES = 4  # of one request; also of a transfer that breaks several times in a row without progress
+RETRIES = 4  # of one request, and of a transfer that breaks without progress
 BACKOFF_SECONDS = 0.5  # retry n waits BACKOFF_SECONDS * 2 ** (n - 1), but the first retry does not wait
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
 TIMEOUT_SECONDS = (10.0, 60.0)  # for connecting, and for waiting until more of the response arrives
@@ -110,7 +110,7 @@ def _copy(
 ) -> str:
     """Append the body of a response to `file`. Return the reason if `file` is still incomplete, otherwise "".
 
-    `total` is the size of the complete file, or None if it is unknown.
+    `total` is the size of the complete file, or None if it is unknown. Errors show `redacted_url` as the URL.
 
     Raises:
         BukvaError: the file is larger than MAX_BYTES.

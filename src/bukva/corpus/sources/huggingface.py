@@ -107,7 +107,7 @@ def _chosen(
     The dataset card, hidden files and unsafe paths are left out.
 
     Raises:
-        BukvaError: no file is left.
+        BukvaError: no file matches and can be read.
     """
     names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
@@ -144,6 +144,6 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
 
 
 def _git_blob_id(path: Path) -> str:
-    """Return the digest that `git hash-object` prints for a file. A commit contains it for files outside Git LFS."""
+    """Return the digest that `git hash-object` prints for a file. A commit stores it for files outside Git LFS."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -31,8 +31,8 @@ EMPTY = "contains no text", "Add text or remove the file", "files_without_text" 
 NAMED = 3
 MAX_NAMED = 20
 
-# A finding is something that is left out or guessed while a corpus is read. This dict contains, for each kind of
-# findings, the name of the metric that counts them -> the message to the user, in which the count precedes these words.
+# A finding is something that is left out or guessed while a corpus is read. The kinds of findings are: name of the
+# metric that counts the findings -> message to the user, which follows the count.
 KINDS = {
     "files_without_text": "file(s) without text were left out (download.strict=false)",
     "files_unreadable": "file(s) could not be read and were left out (download.strict=false)",
@@ -122,7 +122,10 @@ class ReadOptions:
     extensions: Collection[str] = ()
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
-        """Return the file at `path` with these options for reading it. A given `encoding` replaces `self.encoding`."""
+        """Return the file at `path` and the options for reading it. A given `encoding` replaces `self.encoding`.
+
+        Messages show `display_name` as the path of the file.
+        """
 
         def note(kind: str, detail: str) -> None:
             group = detail if kind == "files_in_detected_encoding" else ""
@@ -190,7 +193,7 @@ class Work:
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
         """Yield the pieces of `text`, one of the texts in the file, without byte order marks.
 
-        A text with byte order marks inside is counted in `findings`.
+        A text that contains byte order marks is counted in `findings`.
 
         Raises:
             BadTextError: the text cannot be read, or is empty (raised after the last piece).
@@ -211,7 +214,7 @@ class Work:
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
     """Yield the document and the pieces of each text in `works`, for `write_collection`.
 
-    A file that cannot be read is left out and counted in `findings`, or is an error if `findings` is strict.
+    A file that cannot be read is left out and counted in `findings`, or is an error if `findings.strict` is true.
     """
     for work in works:
         try:
@@ -228,13 +231,13 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _added_values(before: Document, after: Document) -> str:
-    """Return what reading a file added to its document, such as an author or title. Values are separated by commas."""
+    """Return the author, title and other values that `after` has in addition to `before`, separated by commas."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
 def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
-    """Return a list with one Work for the corpus that consists of the single file `file`.
+    """Return a list of one `Work`, for a corpus that is the single file `file`.
 
     Args:
         file: path of the file.
@@ -266,8 +269,8 @@ def works_in_folder(
         levels: whether folders are categories and authors. Otherwise, they become part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read; or, in strict mode, a folder or special file
-            cannot be read.
+        BukvaError: the folders contain no file of a type that is read; or, in strict mode, a folder cannot be read, a
+            file is special (see `is_special`), or a file name is not UTF-8.
     """
     files = [file for folder in folders for file in _files(root / folder, options.findings)]
     infos = [
@@ -316,8 +319,9 @@ def types_read() -> str:
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
-    """Return name of a work -> year or None, from an info.csv. The names are in the Unicode form NFC.
+    """Read an info.csv, and return name of a work -> its year, or None if the year is empty.
 
+    The names of works are in the Unicode form NFC (see `nfc`).
     Rows that cannot be read are counted in `findings`. Each row is parsed separately, so that an unclosed quote does
     not affect other rows. The delimiter is guessed, because Excel uses semicolons in many countries.
     """
@@ -371,10 +375,11 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
 
 
 def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
-    """Return category, author, name and year of the work at `path`: category/author/work, author/work or work.
+    """Return category, author, name and year of the work at `path`.
 
-    Further folders become part of the name of the work, and so do all folders if `levels` is false. The name keeps
-    every extension except .txt, so that notes.md and notes.html are two works.
+    The path has the form category/author/work, author/work or work. Deeper folders become part of the name of the work.
+    If `levels` is false, all folders do. The name keeps every extension except .txt, so that notes.md and notes.html
+    are two works.
 
     Raises:
         BadTextError: the path is not UTF-8.
@@ -389,7 +394,7 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
 
 
 def is_special(path: Path) -> bool:
-    """Return whether `path` is a pipe, a socket or a device. A program that reads a special file may wait forever.
+    """Return whether `path` is a pipe, a socket or a device. A program that reads from it may wait forever.
 
     A path that does not exist is not special.
     """

@@ -51,13 +51,13 @@ def printable(name: str) -> str:
 class BadTextError(BukvaError):
     """Error for a file or row without readable text.
 
-    With download.strict=false, stage download leaves out the file or row and counts it as a finding of this `kind`.
+    With download.strict=false, stage download leaves out the file or row, and counts it under `kind`.
 
     Args:
-        display_name: path of the file as the message shows it. For a row of a table, `, row N` is appended.
+        display_name: path of the file as the message shows it, or for a row of a table, `path, row 3`.
         why: what is wrong with the file or row, as words that follow its name.
         advice: what to do, as a sentence without its period.
-        kind: kind of the finding, a key of KINDS in works.py.
+        kind: a key of KINDS in works.py. KINDS lists all reasons for which files and rows are counted.
     """
 
     def __init__(self, display_name: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
@@ -74,8 +74,8 @@ class TextFile:
         display_name: path of the file as messages show it.
         encoding: name of a Python codec, or `auto` to detect the encoding.
         column: name of the column with the texts, if the file is a table.
-        note: called when something is guessed or left out, with the kind of the finding (a key of KINDS in works.py)
-            and a detail for the message.
+        note: called when something is guessed or left out. Its arguments are a key of KINDS in works.py and a detail
+            for the message.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class TextFile:
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
-        """Report how many elements of the file were left out, if any. `counts` is name of the elements -> number."""
+        """Call `note` if elements of the file were left out. `counts` is name of the elements -> number left out."""
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
@@ -140,7 +140,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Text:
-    """One text of a file, and its title, author, category and year as the file gives them ("" if the file does not).
+    """One text of a file, and the title, author, category and year that the file contains, or "" for missing values.
 
     Attributes:
         pieces: the text in pieces. They are read from the file while they are consumed.
@@ -160,7 +160,7 @@ Reader = Callable[[TextFile], Iterator[Text]]
 
 
 def read_plain(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a plain text file. Except for a byte order mark at its start, the text is unchanged.
+    """Yield the text of a plain text file. The text is unchanged, except for a byte order mark at its start.
 
     The file may be larger than the memory.
     """
@@ -168,7 +168,7 @@ def read_plain(file: TextFile) -> Iterator[Text]:
 
 
 def _pieces_with_markup_check(file: TextFile) -> Iterator[str]:
-    """Yield the text of a .txt in pieces. Report a file that begins like another type, such as a renamed .rtf."""
+    """Yield the text of a .txt in pieces. Call `file.note` if it begins like another type, such as .rtf."""
     is_first = True
     for piece in file.pieces():
         if is_first and (match := MARKUP.match(piece)):

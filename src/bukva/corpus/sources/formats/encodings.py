@@ -132,8 +132,8 @@ def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
     """Return a sample of a file, from which its encoding can be guessed.
 
-    The sample contains the start of the file, because HTML pages declare their encoding there, and the first lines that
-    are not ASCII.
+    The sample contains the start of the file, where HTML pages declare their encoding, and the first lines that are not
+    ASCII.
     """
     sample = b""
     with open_file() as file:
@@ -170,9 +170,9 @@ def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEnc
 def _is_mostly_utf8(sample: bytes) -> bool:
     """Return whether a sample is UTF-8 with a few damaged characters.
 
-    It must contain more than two valid non-ASCII characters for each invalid byte. In a text in another encoding, fewer
-    than one such character for each invalid byte occurs by chance. The highest ratio measured was 0.7, for Greek in
-    GB 18030.
+    The sample must contain more than two valid non-ASCII characters for each invalid byte. In a text in another
+    encoding, fewer than one such character for each invalid byte occurs by chance. The highest ratio measured was 0.7,
+    for Greek in GB 18030.
     """
     text = sample.decode(errors="replace")
     damaged = text.count("\ufffd")

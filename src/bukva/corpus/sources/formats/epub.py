@@ -31,7 +31,7 @@ EVENT, ROLE = ("{http://www.idpf.org/2007/opf}" + name for name in ("event", "ro
 
 
 def read_epub(file: TextFile) -> Iterator[Text]:
-    """Yield one Text for the book, with title, authors and year. Its pieces are the chapters."""
+    """Yield the text of a book, with its title, authors and year. Each piece of the text is a chapter."""
     with opened_book(file, "an epub") as book:
         package = _package(book)[1]
     creators = package.iterfind("{*}metadata/{*}creator")
@@ -46,7 +46,7 @@ def read_epub(file: TextFile) -> Iterator[Text]:
 
 
 def _chapters(file: TextFile) -> Iterator[str]:
-    """Yield the text of each chapter. Report the chapters that the book lists but does not contain.
+    """Yield the text of each chapter. Call `file.note` if the book lists chapters that it does not contain.
 
     Raises:
         BadTextError: the file is damaged, encrypted, or not an epub.
@@ -87,8 +87,8 @@ def _package(book: ZipFile) -> "tuple[str, _Element]":
 def _spine(book: ZipFile) -> Iterator[str]:
     """Yield the paths of the chapters in reading order, without the table of contents.
 
-    The spine of the book refers to chapters by ids, and the manifest gives their paths. For an id without a path, yield
-    `idref` and the id.
+    The spine of the book lists ids of chapters, and its manifest contains the path for each id. If the manifest has no
+    path for an id, yield `idref ID` instead of a path.
     """
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}

@@ -42,12 +42,12 @@ class Fb2Collector(LineCollector):
 
 
 def read_fb2(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a FictionBook, with its title, authors and year of writing."""
+    """Yield the text of a FictionBook, with its title, authors and year of writing."""
     yield _book(file, file.pieces())
 
 
 def read_fb2_zip(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a zip that contains a single .fb2 file, with its title, authors and year of writing."""
+    """Yield the text of a zip that contains a single .fb2 file, with its title, authors and year of writing."""
     yield _book(file, _unzipped(file))
 
 

@@ -1,7 +1,7 @@
 """Collect the text of an HTML or XML document, line by line, from the events of an lxml parser.
 
-A block element begins and ends a line. Elsewhere, each run of white space becomes one space, as in a browser. If it
-contains a line end between two characters of Chinese or Japanese, it is removed. The document is never in memory as a
+A block element begins and ends a line. Elsewhere, white space becomes one space, as in a browser. White space with a
+line end between two Chinese or Japanese characters is removed. The document is never in memory as a
 tree, and deeply nested elements need no recursion.
 """
 
@@ -35,7 +35,7 @@ class LineCollector:
         inserts: element -> characters to insert at its start, such as a tab.
         hidden: element that is left out with its content -> name under which it is counted. With the name "", it is not
             counted, as for scripts or pictures.
-        left_out: name of `hidden` or `hides` -> number of elements that were left out and counted under this name.
+        left_out: name that `hides` returned -> number of elements that were left out under this name.
         parents: the open elements that are not left out, the outermost first.
     """
 
@@ -71,7 +71,7 @@ class LineCollector:
         self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return None if the element is kept, or the name under which it is left out and counted ("": not counted)."""
+        """Return the name under which an element is left out, or None if it is kept. The name "" is not counted."""
         return self.hidden.get(tag)
 
     def take(self) -> str:

@@ -42,15 +42,15 @@ OPEN_READING = re.compile(r"(?=<rb\b)", re.IGNORECASE)  # this tag ends a ruby r
 
 
 def read_html(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of an HTML page."""
+    """Yield the text of an HTML page."""
     yield _page(file.whole(), file)
 
 
 def read_markdown(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a Markdown file (CommonMark with tables), without its front matter.
+    """Yield the text of a Markdown file (CommonMark with tables), without its front matter.
 
     CommonMark joins the lines of a paragraph. But a paragraph of mostly short lines is probably verse, so it keeps its
-    lines and is reported.
+    lines and is reported with `file.note`.
     """
     from markdown_it import MarkdownIt
     from mdit_py_plugins.front_matter import front_matter_plugin
@@ -68,7 +68,7 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Return whether most lines of a paragraph are short, and some of them would be joined.
+    """Return whether most lines of a paragraph are short, and CommonMark would join some of its lines.
 
     The last line does not count, because it may be short in prose as well.
 

@@ -13,7 +13,7 @@ from bukva.corpus.sources.formats.xml import inner_text, open_xml, parse_small_x
 from bukva.corpus.sources.formats.zipped import opened_book, read_part
 
 DOCX_BODY, ODT_BODY = re.compile(r"word/document\d*\.xml"), re.compile(r"content\.xml")
-MAX_SPACES = 1000  # limit for an element `s` of an .odt, which represents a number of spaces
+MAX_SPACES = 1000  # limit for an element of an .odt that represents several spaces
 
 
 class DocxCollector(LineCollector):
@@ -36,7 +36,7 @@ class DocxCollector(LineCollector):
 
 
 class OdtCollector(LineCollector):
-    """Collects the text of an .odt, which is in its file content.xml."""
+    """Collects the text of content.xml, the part of an .odt that contains the text."""
 
     blocks = frozenset(["p", "h", "line-break"])
     inserts: Mapping[str, str] = {"tab": "\t"}
@@ -58,12 +58,12 @@ class OdtCollector(LineCollector):
 
 
 def read_docx(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a .docx, with its title and author."""
+    """Yield the text of a .docx, with its title and author."""
     yield _document(file, "a .docx", "docProps/core.xml", DOCX_BODY, "document", DocxCollector())
 
 
 def read_odt(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of an .odt, with its title and author."""
+    """Yield the text of an .odt, with its title and author."""
     yield _document(file, "an .odt", "meta.xml", ODT_BODY, "document-content", OdtCollector())
 
 
@@ -92,7 +92,7 @@ def _document(
 
 
 def _body(file: TextFile, kind: str, body: re.Pattern[str]) -> Iterator[str]:
-    """Yield the XML file whose name matches `body`, in pieces. Its encoding is always detected."""
+    """Yield the XML file inside `file` whose name matches `body`, in pieces. download.encoding is ignored."""
     with opened_book(file, kind) as book:
         names = [name for name in book.namelist() if body.fullmatch(name)]
         if not names:

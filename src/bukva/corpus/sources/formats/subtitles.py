@@ -22,7 +22,7 @@ Cue = tuple[float, float, list[str]]  # one subtitle: its start and end in secon
 
 
 def read_subtitles(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a subtitle file.
+    """Yield the text of a subtitle file.
 
     Each subtitle becomes one line, or one line for each speaker if several speak. Repeated lines are left out.
     """
@@ -41,7 +41,7 @@ def read_subtitles(file: TextFile) -> Iterator[Text]:
 
 
 def _cues(text: str) -> Iterator[Cue]:
-    """Yield the subtitles in `text`, except subtitles without lines."""
+    """Yield the subtitles in `text`, the content of a subtitle file, except subtitles without text."""
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
@@ -67,7 +67,7 @@ def _seconds(time: str) -> float:
 def _n_repeated(previous: Cue, cue: Cue) -> int:
     """Return how many lines at the start of `cue` repeat the last lines of `previous`.
 
-    If there is a gap between the two subtitles, the result is 0.
+    If there is a gap of more than MAX_GAP_SECONDS between the two subtitles, the result is 0.
     """
     if cue[0] > previous[1] + MAX_GAP_SECONDS:
         return 0

@@ -65,13 +65,13 @@ def _lines(pieces: Iterable[str], file: TextFile, advice: str) -> Iterator[str]:
 
 
 def read_json(file: TextFile) -> Iterator[Text]:
-    """Yield the texts of a .json file. It contains a string or object, or a list of strings and objects.
+    """Yield the texts of a .json file that contains a string or object, or a list of strings and objects.
 
     A .json file with one object per line is read like .jsonl.
 
     Raises:
         BadTextError: the file cannot be read, is larger than MAX_WHOLE_BYTES, is not JSON, or contains neither a string
-            nor an object with a text column.
+            nor an object with the key `file.column`.
     """
     content = file.whole("Convert it to .jsonl with `jq -c '.[]' FILE.json > FILE.jsonl`")
     try:
@@ -242,7 +242,7 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 
 
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
-    """Return the text of `row` with its metadata. If there is no valid text, reading it raises a BadTextError."""
+    """Return the text and metadata of `row`. If the text is invalid, reading the result raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))

@@ -87,7 +87,7 @@ class TeiCollector(LineCollector):
 
 
 def read_tei(file: TextFile) -> Iterator[Text]:
-    """Yield the one text of a TEI document, with its title, authors and the year of its earliest source.
+    """Yield the text of a TEI document, with its title, authors and the year of its earliest source.
 
     Raises:
         BadTextError: the file is not well-formed XML, or not TEI.

@@ -71,7 +71,7 @@ def open_xml(
 
 
 def xml_text(file: TextFile, characters: Iterable[str], collector: LineCollector) -> Iterator[str]:
-    """Yield the text that `collector` collects from an XML document, and report which elements were left out.
+    """Yield the text that `collector` collects from an XML document, and call `file.note` if it left out elements.
 
     Args:
         file: the file that contains the document, for errors and reports.
