@@ -95,7 +95,7 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     fails(r"pipe\.txt' is a pipe, a socket or a device\. Use a folder of texts", path=source / "pipe.txt")
     names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
     assert noted(source, target) == [
-        f"4 file(s) could not be read and were left out (download.strict): {names} and 1 more."
+        f"4 file(s) could not be read and were left out (download.strict=false): {names} and 1 more."
     ]
 
 
@@ -128,7 +128,7 @@ def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, s
 def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
     write(source, {"a.txt": "x", "info.csv": "name,year\0"})
     (note,) = noted(source, target)
-    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, like a binary")
+    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, so it is")
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -299,8 +299,10 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "1 file(s) were not read (download.extensions can read them as plain text): tables without the column "
-    words += "download.text_column, or XML other than TEI: "
+    words = (
+        "1 file(s) were not read, because they are tables without the column download.text_column or XML other than "
+    )
+    words += "TEI (download.extensions can read them as plain text): "
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
 
@@ -308,7 +310,7 @@ def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(so
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
     write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
     assert noted(source, target, strict=True) == [
-        "2 file(s) were not read; convert each with the command after its name: books/b.MOBI "
+        "2 file(s) were not read; convert each file with the command after its name: books/b.MOBI "
         "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
         "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
         "1 file(s) of other types were not read (download.extensions can read them as plain text): books/c.jpg.",
@@ -340,9 +342,9 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
-        "1 file(s) without text were left out (download.strict): books/empty.csv (contains no text).",
-        "2 file(s) were not read (download.extensions can read them as plain text): tables without the column "
-        "download.text_column, or XML other than TEI: books/config.json "
+        "1 file(s) without text were left out (download.strict=false): books/empty.csv (contains no text).",
+        "2 file(s) were not read, because they are tables without the column download.text_column or XML other than "
+        "TEI (download.extensions can read them as plain text): books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
     ]
@@ -401,14 +403,14 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     kinds = "files_without_text", "files_unreadable", "bad_rows", "files_of_other_types"
     assert [summary[kind] for kind in kinds] == [2, 4, 2, 3]
     assert [note.replace(str(source), "books") for note in notes] == [
-        "download: 2 file(s) without text were left out (download.strict): books/empty.html (contains no text), "
+        "download: 2 file(s) without text were left out (download.strict=false): books/empty.html (contains no text), "
         "books/empty.txt (contains no text).",
-        "download: 4 file(s) could not be read and were left out (download.strict): books/bad.epub (damaged, or not an "
-        "epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, "
-        "smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, like a binary file or "
-        "UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
-        "download: 2 row(s) of tables could not be read and were left out (download.strict): books/rows.jsonl, row 2 "
-        "(is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
+        "download: 4 file(s) could not be read and were left out (download.strict=false): books/bad.epub (damaged, or "
+        "not an epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 "
+        "bytes, smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, so it is a binary "
+        "file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
+        "download: 2 row(s) of tables could not be read and were left out (download.strict=false): books/rows.jsonl, "
+        "row 2 (is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
         "(has no text in column 'text').",
         "download: 3 file(s) of other types were not read (download.extensions can read them as plain text): "
         "books/Makefile, books/c.jpg, books/e.jpg.",
@@ -419,15 +421,15 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
     zipped(source / "b.epub", {"../x": ""})
     write(source, {"c.txt": "да"})
-    why = "entry '../x': its name leads outside the folder. Unpack it yourself and use download.corpus=local."
-    words = f"2 file(s) could not be read and were left out (download.strict): a.docx, {why}, b.epub, {why}."
+    why = "entry '../x': its name leads outside the folder. Unpack the archive yourself and use download.corpus=local."
+    words = f"2 file(s) could not be read and were left out (download.strict=false): a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]
 
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
-    words = "1 file(s) could not be read and were left out (download.strict): "
+    words = "1 file(s) could not be read and were left out (download.strict=false): "
     words += "books/a.txt (byte 3000017 (0xff) is not UTF-8)."
     assert noted(source, target, encoding="utf-8") == [words]
     assert (target / "text.txt").read_text() == "да"

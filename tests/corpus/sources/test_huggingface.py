@@ -129,18 +129,19 @@ def test_a_revision_that_is_no_commit_or_unknown_is_an_error_that_names_the_newe
 
 def test_what_is_no_hub_or_does_not_answer_is_an_error(hub, target, monkeypatch) -> None:
     hub.page = b"<html>Please log in</html>"
-    fails(target, rf"^{hub.address}/datasets/owner/name: no connection, or no hub \(\w+\)\. Check the network and")
+    why = r"there is no connection, or the server is not a Hugging Face hub \(\w+\)"
+    fails(target, rf"^{hub.address}/datasets/owner/name: {why}\. Check the network and")
     hub.page, hub.refused = b"", (503, "")
     fails(target, r"the hub responded with status 503\. Check the network and")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(BukvaError, match=r"^http://127\.0\.0\.1:1/datasets/owner/name: no connection, or no hub"):
+    with pytest.raises(BukvaError, match=r"^http://127\.0\.0\.1:1/datasets/owner/name: there is no connection, or"):
         fetch(target)
 
 
 @pytest.mark.parametrize("lfs", [False, True])
 def test_a_file_with_another_digest_than_the_commit_records_is_an_error(lfs, hub, target) -> None:
     hub.listed, hub.files, hub.lfs = {"a.txt": b"x"}, {"a.txt": b"y"}, {"a.txt"} if lfs else set()
-    words = r"^owner/name, a\.txt: its digest is [0-9a-f]+, but the commit records [0-9a-f]+\. Run the same"
+    words = r"^owner/name, a\.txt: its digest is [0-9a-f]+, but in the commit it is [0-9a-f]+\. Run the same"
     fails(target, words)
 
 

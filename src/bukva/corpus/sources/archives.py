@@ -1,6 +1,7 @@
 """Unpack archives from untrusted sources.
 
-Only plain files and folders inside the target folder are accepted, up to fixed limits of size and number.
+Every entry of an archive must be a plain file or a folder, and must stay inside the target folder. The number of
+entries and their total size are limited.
 """
 
 import contextlib
@@ -19,17 +20,17 @@ from typing import cast
 
 from bukva.core.errors import DISK, BukvaError
 
-# Far more than a corpus for one machine needs, and far less than the size of a disk.
+# The limits of an archive are far more than a corpus for one machine needs, and far less than the size of a disk.
 MAX_BYTES = 4 << 30
 MAX_ENTRIES = 100_000
-MAX_HEADER_BYTES = 256 << 20  # of all entries together: the readers keep all headers in memory
+MAX_HEADER_BYTES = 256 << 20  # all headers of an archive, because zipfile and tarfile keep them in memory
 
 ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
-ZIP_ENTRY = b"PK\x01\x02"  # starts each entry of the directory at the end of a zip
-TAR_OFFSET = 257
+ZIP_ENTRY = b"PK\x01\x02"  # begins each entry of the table of contents at the end of a zip
+TAR_OFFSET = 257  # position of the bytes TAR in a tar file
 
-# Encodings that archivers use for names without declaring them: code pages of DOS, of Windows, and of East Asia (where
-# DOS and Windows share one code page).
+# Archivers use these encodings for file names without declaring them. The lines are: code pages of DOS, code pages of
+# Windows, and encodings of East Asia, which DOS and Windows share.
 NAME_ENCODINGS = (
     "cp866", "cp437", "cp850", "cp852", "cp737", "cp857",
     "cp1251", "cp1252", "cp1250", "cp1253", "cp1254",
@@ -37,10 +38,10 @@ NAME_ENCODINGS = (
 )  # fmt: skip
 IS_UTF8 = 0x800  # flag of a zip entry whose name is UTF-8
 
-ADVICE = "Unpack it yourself and use download.corpus=local."
+ADVICE = "Unpack the archive yourself and use download.corpus=local."
 
-# The exceptions that zipfile, tarfile and gzip raise for damaged files. They raise RuntimeError also for nested headers
-# and for an unknown compression.
+# zipfile, tarfile and gzip raise these exceptions for damaged files. RuntimeError includes RecursionError (many nested
+# headers in a tar) and NotImplementedError (an unknown compression method in a zip).
 DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -56,10 +57,14 @@ DAMAGED = (
 
 
 class _BoundedReader(io.BufferedReader):
-    """File reader that limits the memory and time that headers can cost.
+    """File reader that raises an error for an archive whose headers would need too much memory or time.
 
-    Before the first entry is returned, zipfile creates an object for every entry and tarfile reads headers of any
-    length. A header can also announce a distant position for the next header, and a gzip is unpacked up to there.
+    zipfile creates an object for every entry before it returns the first, and tarfile reads headers of any length. A
+    header can also say that the next header is very far away, and a gzip would be unpacked up to that position.
+
+    Attributes:
+        header_bytes_left: number of bytes that may still be read. `sys.maxsize` lifts the limit when the headers have
+            been checked.
     """
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
@@ -67,7 +72,7 @@ class _BoundedReader(io.BufferedReader):
         self.header_bytes_left = MAX_HEADER_BYTES
 
     def read(self, size: int | None = -1, /) -> bytes:
-        # zipfile omits the size only when it reads the last 64 kB
+        # zipfile passes no size only when it reads the last 64 kB, so no limit is needed there
         raw = super().read(size if size is None or size < 0 else min(size, self.header_bytes_left + 1))
         self.header_bytes_left -= len(raw)
         if self.header_bytes_left < 0 or raw.count(ZIP_ENTRY) > MAX_ENTRIES:
@@ -81,29 +86,31 @@ class _BoundedReader(io.BufferedReader):
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether a file begins like a .zip. Its name is ignored."""
+    """Return whether the content of a file begins like a .zip. The file name is ignored."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file begins like a .zip, .tar or .gz. Its name is ignored."""
+    """Return whether the content of a file begins like a .zip, .tar or .gz. The file name is ignored."""
     head = _head(path)
     return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Unpack a .zip, .tar, .tar.gz or .tgz into a new folder. If this raises, the caller deletes the folder.
+    """Unpack a .zip, .tar, .tar.gz or .tgz into the new folder `folder`.
+
+    If this raises, the caller must delete `folder`.
 
     All headers are read and checked before the first file is written. A truncated archive may go unnoticed, because a
     tar can be cut between two entries and the checksum at the end of a gzip is not read. Only a digest proves that an
     archive is complete.
 
     Returns:
-        The file names whose encoding was guessed, each followed by the encoding.
+        The file names whose encoding was guessed, each as `name (encoding)`. The list is empty for a tar.
 
     Raises:
-        BukvaError: an entry is not a plain file or folder, or leads outside the folder; there are too many entries or
-            bytes; or the archive is damaged.
+        BukvaError: an entry is not a plain file or folder; an entry would be written outside `folder`; the archive has
+            more than MAX_ENTRIES entries or MAX_BYTES bytes; or the archive is damaged.
     """
     folder.mkdir(parents=True)
     try:
@@ -120,7 +127,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         what = f"a file name in the archive is not UTF-8: {error.object[:40]!r}"
         raise BukvaError(f"{archive.name}: {what}. {ADVICE}") from None
     except (*DAMAGED, OSError) as error:
-        if isinstance(error, OSError) and error.errno in DISK:  # an error of this machine's disk, not of the archive
+        if isinstance(error, OSError) and error.errno in DISK:  # the disk failed, so the archive may be valid
             raise
         why = (isinstance(error, OSError) and error.strerror) or error
         advice = "Use a complete .zip, .tar or .tar.gz file, or unpack it yourself and use download.corpus=local."
@@ -129,11 +136,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a .zip and check its entries, to read it without unpacking.
+    """Open a .zip for reading, after checking the headers of all its entries.
 
     Raises:
-        BukvaError: an entry is refused, or there are too many entries or bytes (see unpack).
-        One of DAMAGED: the file is damaged. The caller turns this exception into an error that names the file.
+        BukvaError: an entry is not allowed, or there are too many entries or bytes (see `unpack`).
+        One of DAMAGED: the file is damaged. The caller must turn this exception into an error that names the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
@@ -149,11 +156,12 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the most probable of NAME_ENCODINGS that can decode all file names of a zip."""
+    """Return the most probable encoding of NAME_ENCODINGS that can decode all file names in a zip."""
     import chardet
 
     reader.header_bytes_left = MAX_HEADER_BYTES
-    # zipfile decodes such names as cp437, which maps every byte to a character, so the bytes can be restored
+    # zipfile decodes a name of unknown encoding as cp437, which has a character for every byte. So the original bytes
+    # can be restored.
     names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
     raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")
     matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
@@ -174,8 +182,8 @@ def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
         is_gzip = _head(archive).startswith(GZIP)
         reader = _BoundedReader(gzip.GzipFile(fileobj=file) if is_gzip else file)
         tar = tarfile.TarFile(fileobj=reader, encoding="utf-8", errors="strict")
-        # Links are refused here because filter="data" allows links inside the archive. Sparse files are refused because
-        # they may unpack to more bytes than their header announces.
+        # Links are refused here because filter="data" allows links to files inside the archive. Sparse files are
+        # refused because they may unpack to more bytes than their header announces.
         _check(
             archive.name, ((info.name, info.size, (info.isreg() and not info.sparse) or info.isdir()) for info in tar)
         )
@@ -191,25 +199,30 @@ def _is_plain(info: zipfile.ZipInfo) -> bool:
 
 
 def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise an error for the first entry that is not allowed or exceeds a limit.
+    """Raise an error if an archive has too many entries or bytes, or an entry that must not be unpacked.
 
-    The sizes in the headers can be relied on: zipfile and tarfile never return more bytes than a header announces.
+    Such an entry is not plain, or its name leads outside the target folder.
+
+    The sizes in the headers can be trusted, because zipfile and tarfile never return more bytes than a header
+    announces.
 
     Args:
-        archive: the file name, for errors.
-        entries: for each entry its name, its size in bytes, and whether it is plain (a file or folder that can be
-            unpacked safely).
+        archive: file name of the archive, for errors.
+        entries: for each entry, its name, its size in bytes, and whether it is a plain file or folder, which can be
+            unpacked safely.
     """
     bytes_left = MAX_BYTES
     for count, (name, n_bytes, is_plain) in enumerate(entries, start=1):
         bytes_left -= max(n_bytes, 0)
         if count > MAX_ENTRIES or bytes_left < 0:
-            raise BukvaError(f"{archive}: has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes. {ADVICE}")
+            raise BukvaError(
+                f"{archive} is too large: at most {MAX_ENTRIES} entries and {MAX_BYTES} bytes are unpacked. {ADVICE}"
+            )
         path, what = PurePosixPath(name), ""
         if path.is_absolute() or ".." in path.parts:
             what = "its name leads outside the folder"
         elif not is_plain:
-            what = "is a link or a device, encrypted, or compressed by a method other than deflate"
+            what = "is a link or a device, is encrypted, or is compressed by a method other than deflate"
         if what:
             raise BukvaError(f"{archive}, entry {name!r}: {what}. {ADVICE}")
 

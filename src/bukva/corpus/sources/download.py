@@ -1,4 +1,7 @@
-"""Download or read the chosen corpus, verify its content, and write it as a collection of works."""
+"""Download the corpus that download.corpus chooses, or read it from disk, and write it as a collection of works.
+
+Content with a known digest is verified. A collection is one text and a table of its works (see bukva.text.collection).
+"""
 
 import hashlib
 import re
@@ -39,12 +42,14 @@ class Source:
     """One corpus of sources.yaml, either a single text or an archive.
 
     Attributes:
-        url: address of the text or archive.
-        file: name of the file in a mirror (BUKVA_MIRROR).
-        sha256: digest of a single text.
-        root: folder in the archive that contains the folders with works.
-        folders: digest (see folder_digest) of each folder below `root` that is read. Other folders are ignored.
-        encodings: encoding of each work that is not UTF-8, by its path below `root`.
+        url: URL of the text or archive.
+        file: name of the text or archive in the mirror. (The environment variable BUKVA_MIRROR names the folder of the
+            mirror.)
+        sha256: SHA-256 digest of a single text. For an archive, it is empty.
+        root: folder in the archive that contains the folders of `folders`.
+        folders: folder below `root` -> its digest (see `folder_digest`). Only these folders of the archive are read.
+            For a single text, it is empty.
+        encodings: path below `root` -> encoding, for each work that is not UTF-8.
     """
 
     url: str
@@ -56,27 +61,36 @@ class Source:
 
 
 def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> dict[str, int]:
-    """Write the chosen corpus as a collection to the folder `target`. If this raises, `target` is unchanged.
+    """Write the corpus that `params` chooses to the folder `target`, as a collection (see bukva.text.collection).
+
+    If this raises, `target` is unchanged.
+
+    Args:
+        params: section `download` of params.yaml.
+        target: folder of the collection.
+        on_bytes: progress callback of the transfer.
+        note: called with each message for the user, such as which files were left out.
 
     Returns:
-        The numbers of works, authors, categories, characters and bytes, and the number of findings of each kind
-        (see KINDS in works.py).
+        Metric -> value. The metrics are the numbers of works, authors, categories, characters, bytes and works without
+        a year, and the number of findings of each kind (see KINDS in works.py).
 
     Raises:
-        ParamsError: the corpus is missing or unreachable, differs from its digest, or has no readable text; or, in
-            strict mode, one of its files or rows is unreadable.
+        ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text.
+            If `params.strict` is true, also if a file or row has no readable text.
     """
     options = _read_options(params)
     findings = options.findings
     try:
-        # scratch lies in the unfinished folder, so it is on the same disk and is deleted with that folder after a kill
+        # scratch is inside the unfinished folder: on the same disk, and deleted with this folder even after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             works = _list_works(params, options, Path(scratch), on_bytes, note)
             table = write_collection(folder, texts_of(works, findings), findings.leave_out)
             if table.empty:
                 raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
-        raise ParamsError(str(error)) from None  # DVC has already removed the previous corpus
+        # A ParamsError also prints how to undo the edit of params.yaml, because DVC has already removed the old corpus.
+        raise ParamsError(str(error)) from None
     for sentence in findings.sentences():
         note(f"download: {sentence}")
     return {
@@ -91,21 +105,25 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
 
 
 def registry() -> dict[str, Source]:
-    """Return the corpora of sources.yaml by name."""
+    """Read sources.yaml, and return name -> corpus."""
     import yaml
 
     return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
 
 
 def _read_options(params: Download) -> ReadOptions:
-    """Return how the files are read. `sample` and the corpora of sources.yaml are always read strictly and as UTF-8."""
+    """Return the options for reading the files of the corpus that `params` chooses.
+
+    The corpus `sample` and the corpora of sources.yaml are always read as UTF-8 and in strict mode: an unreadable file
+    is an error.
+    """
     if params.corpus not in ("local", "url", "huggingface"):
         return ReadOptions(Findings(strict=True))
     return ReadOptions(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
 
 
 def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Download the corpus into `scratch`, unless it is local, and return its works. Their texts are not read yet."""
+    """Download the corpus into `scratch`, unless it is a local one, and list its works. No text is read yet."""
     match params.corpus:
         case "sample" | "local":
             return _local(params.path, options)
@@ -118,7 +136,7 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: options.reader(path) is not None
             fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
-            # the folders of a dataset are its parts (data, train, en), not authors
+            # the folders of a dataset have names such as data, train or en; they are not authors
             return works_in_folder(folder, params.dataset, options, levels=False)
         case name:
             return _registered(registry()[name], options, scratch, on_bytes, note)
@@ -128,7 +146,7 @@ def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
     """Return the works in a downloaded file. A PDF is recognized by its content, because its URL may not end in .pdf.
 
     Raises:
-        BukvaError: the file has to be converted first.
+        BukvaError: files of this type are not read, but a command can convert them. The message quotes the command.
     """
     with file.open("rb") as content:
         name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
@@ -161,7 +179,11 @@ def _local(path: str, options: ReadOptions) -> list[Work]:
 
 
 def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Download and verify a corpus of sources.yaml; return its works."""
+    """Download and verify a corpus of sources.yaml, and return its works.
+
+    Raises:
+        BukvaError: the download fails, or the content differs from a digest in `source`.
+    """
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
     if not source.folders:
         return work_in_file(file, file.name, options)
@@ -178,9 +200,9 @@ def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: O
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 digest of all files below a folder, over their names and contents, in hexadecimal digits.
+    """Return a SHA-256 digest of the names and contents of all files below a folder, as hexadecimal digits.
 
-    This command, run in the folder, prints the same digest:
+    The following command prints the same digest if it is run in the folder:
     `find * -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z | sha256sum`.
     """
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
@@ -191,17 +213,21 @@ def folder_digest(folder: Path) -> str:
 
 
 def _in_archive(archive: Path, scratch: Path, options: ReadOptions) -> list[Work]:
-    """Unpack an archive into `scratch` and return its works."""
+    """Unpack an archive into a new folder inside `scratch`, and return its works."""
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):
         options.findings.add("zip_names_guessed", printable(name))
-    # Most archives contain a single top folder, which is not an author. macOS adds a folder __MACOSX next to it.
+    # In most archives, one folder contains everything. It is not an author or category, so works are listed below it.
+    # macOS adds a folder __MACOSX next to it.
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     root = top[0] if len(top) == 1 and top[0].is_dir() else folder
     return works_in_folder(root, archive.name, options)
 
 
 def _file_name(url: str) -> str:
-    """Return the last part of a URL as a file name, in which `_` replaces special characters other than `( ) , . -`."""
+    """Return a safe file name for the last part of the path of a URL, or `text` if this part is empty.
+
+    Each run of characters other than letters, digits and `_ ( ) , . -` becomes one `_`. At most 80 characters are kept.
+    """
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     return re.sub(r"[^\w(),.-]+", "_", name)[-80:].strip("._") or "text"

@@ -1,7 +1,7 @@
 """Download one file over HTTP and verify its digest.
 
-Error messages show a URL without its user, password and query, because these may be secrets. The messages of the
-library requests quote the whole URL and are therefore never shown.
+Error messages show a URL without its user, password and query, because these may be secrets. Error messages of the
+library `requests` quote the whole URL and are therefore never shown.
 """
 
 import os
@@ -17,14 +17,14 @@ from bukva.corpus.sources.archives import MAX_BYTES
 if TYPE_CHECKING:
     import requests
 
-RETRIES = 4  # for one request; also the number of times in a row that a transfer may break without progress
-BACKOFF_SECONDS = 0.5  # doubled with every retry; the first retry does not wait
+RETRIES = 4  # of one request, and of a transfer that breaks without progress
+BACKOFF_SECONDS = 0.5  # retry n waits BACKOFF_SECONDS * 2 ** (n - 1), but the first retry does not wait
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
-TIMEOUT_SECONDS = (10.0, 60.0)  # for the connection, and between two pieces of the response
-PROGRESS_BYTES = 1000  # a connection that adds fewer bytes than this makes no progress
+TIMEOUT_SECONDS = (10.0, 60.0)  # for connecting, and for waiting until more of the response arrives
+PROGRESS_BYTES = 1000  # a connection makes progress if it adds at least this many bytes to the file
 
 OnBytes = Callable[[int, int | None], None]
-"""Progress callback: receives the number of bytes so far, and the size of the file or None if it is unknown."""
+"""Progress callback: receives the number of bytes transferred so far, and the total number or None if it is unknown."""
 
 OnNote = Callable[[str], None]
 """Callback for messages to the user that are not errors."""
@@ -34,8 +34,8 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
     """Download the file at `url` to `target`. If this raises, `target` is unchanged.
 
     Raises:
-        BukvaError: the connection fails, the status is not 200, the transfer keeps breaking, the file is larger than
-            MAX_BYTES, or its SHA-256 is not `digest`.
+        BukvaError: the connection fails, the server responds with an error, the transfer keeps breaking, the file is
+            larger than MAX_BYTES, or its SHA-256 is not `digest`. An empty `digest` accepts every file.
     """
     with atomic_file(target) as unfinished:
         with unfinished.open("wb") as file, _session() as session:
@@ -44,14 +44,14 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
 
 
 def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
-    """Return the path of the file `name`, from the mirror or downloaded into `folder`.
+    """Return the path of the file `name` in the mirror, or of a new download in `folder`.
 
     The environment variable BUKVA_MIRROR names the folder of the mirror. If the mirror does not contain the file,
-    `note` is called and the file is downloaded from `url`.
+    `note` is called with a message. Then, or if there is no mirror, the file is downloaded from `url`.
 
     Raises:
-        BukvaError: the download fails (see fetch), or the SHA-256 of the file is not `digest`. A file in the mirror is
-            checked as well.
+        BukvaError: the download fails (see `fetch`), or the SHA-256 of the file is not `digest`, also if it is in the
+            mirror. An empty `digest` accepts every file.
     """
     if mirror := os.environ.get("BUKVA_MIRROR", ""):
         file = resolve_path(mirror) / name
@@ -65,17 +65,17 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
 
 
 def _check_digest(name: str, file: Path, expected: str) -> None:
-    """Raise an error if the SHA-256 of a file is not the expected one. An empty digest accepts every file."""
+    """Raise an error if the SHA-256 of `file` is not `expected`. If `expected` is empty, nothing is checked."""
     if expected and (actual := sha256(file)) != expected:
-        advice = "The file is damaged or a different one. Check the file and the expected digest."
+        advice = "The file is damaged, or it is not the expected file. Check the file and the expected digest."
         raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
 
 
 def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
     """Download `url` into `file`, and retry when the transfer breaks.
 
-    A broken transfer is resumed with a range request if a strong ETag proves that the file is still the same one.
-    Otherwise the download starts again from the first byte.
+    A broken transfer is resumed with a range request if a strong ETag proves that the file on the server has not
+    changed. Otherwise the download starts again from the first byte.
     """
     redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
     total: int | None = None
@@ -108,14 +108,20 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
 def _copy(
     response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
 ) -> str:
-    """Append the body of a response to `file`. Return why the file is still incomplete, or "" if it is complete."""
+    """Append the body of a response to `file`. Return the reason if `file` is still incomplete, otherwise "".
+
+    `total` is the size of the complete file, or None if it is unknown. Errors show `redacted_url` as the URL.
+
+    Raises:
+        BukvaError: the file is larger than MAX_BYTES.
+    """
     from urllib3.exceptions import HTTPError
 
     if response.status_code != (206 if file.tell() else 200):
         return "the server did not send the requested range"
     is_too_large = (total or 0) > MAX_BYTES
     try:
-        # read1 returns the bytes that have arrived; stream() would wait for complete pieces
+        # read1 returns whatever has arrived, while stream() would wait for a complete piece
         while not is_too_large and (piece := response.raw.read1(PIECE_BYTES, decode_content=False)):
             file.write(piece)
             on_bytes(file.tell(), total)
@@ -130,7 +136,7 @@ def _copy(
 
 
 def _session() -> "requests.Session":
-    """Return a session that retries requests after errors that may be temporary."""
+    """Return a session that repeats a request after errors that may be temporary."""
     import requests
     from urllib3 import Retry
 
@@ -148,15 +154,20 @@ def _session() -> "requests.Session":
 
 
 def _request(session: "requests.Session", url: str, range_headers: dict[str, str]) -> "requests.Response":
-    """Request a file, or the part of it that `range_headers` name. Return the response before its body is read.
+    """Request a file, or a part of it, and return the response. The body of the response is not read yet.
+
+    Args:
+        session: sends the request.
+        url: URL of the file.
+        range_headers: headers that request a part of the file. If this is empty, the whole file is requested.
 
     Raises:
-        BukvaError: the server does not respond, or responds with an unexpected status.
+        BukvaError: the server does not respond, or responds with an error.
     """
     import requests
     from urllib3.exceptions import HTTPError
 
-    uncompressed = {"Accept-Encoding": "identity"}  # the digest is computed from the uncompressed file
+    uncompressed = {"Accept-Encoding": "identity"}  # so the body is the file itself, from which the digest is computed
     try:
         response = session.get(url, headers=uncompressed | range_headers, stream=True, timeout=TIMEOUT_SECONDS)
     except (requests.RequestException, HTTPError) as error:

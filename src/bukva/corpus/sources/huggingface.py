@@ -1,8 +1,8 @@
-"""Download files of a dataset from the Hugging Face hub at one commit, and verify their digests.
+"""Download the files of a dataset at one commit from the Hugging Face hub, and verify their digests.
 
-The library huggingface_hub transfers the files. It takes a token from the environment variable HF_TOKEN only, sends no
-telemetry, and writes only into the given folder. The environment variable HF_ENDPOINT can name another hub. The error
-messages of huggingface_hub quote whole responses and are therefore never shown.
+The library huggingface_hub transfers the files. It takes a token only from the environment variable HF_TOKEN, sends no
+telemetry, and writes only into the folder of the download. The environment variable HF_ENDPOINT can hold the URL of
+another hub. The error messages of huggingface_hub quote whole responses and are therefore never shown.
 """
 
 import fnmatch
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-CARD = "README.md"  # the dataset card: it describes the texts and is not one of them
+CARD = "README.md"  # the dataset card, which describes the texts of the dataset
 TIMEOUT_SECONDS = 60.0
-SHOWN = 5  # number of file names in an error message
+SHOWN = 5  # maximum number of file names in an error message
 
-# huggingface_hub reads these variables when it is imported. Xet, a protocol for large files, is disabled because it
-# keeps a cache in the home directory.
+# huggingface_hub reads these environment variables when it is imported. Xet, a protocol for large files, is disabled
+# because it keeps a cache in the home directory.
 SETTINGS = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_XET": "1",
@@ -39,19 +39,19 @@ SETTINGS = {
 def fetch_dataset(
     dataset: str, revision: str, pattern: str, is_read: Callable[[Path], bool], folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Download files of a dataset into a new folder. If this raises, the caller deletes the folder.
+    """Download files of a dataset into the new folder `folder`. If this raises, the caller must delete `folder`.
 
     Args:
-        dataset: owner/name.
+        dataset: name of the dataset on the hub, as owner/name.
         revision: hash of a commit (40 hexadecimal digits).
-        pattern: only files whose path matches are downloaded; `*` matches any text, including `/`.
-        is_read: returns whether files of this type are read; others are not downloaded.
-        folder: where the files are written, each with its path in the dataset.
+        pattern: only files whose path in the dataset matches are downloaded; `*` matches any text, including `/`.
+        is_read: takes a path and returns whether files of its type can be read. Other files are not downloaded.
+        folder: where the files are written. They keep their paths in the dataset.
         on_bytes: progress callback, called after each file.
 
     Raises:
-        BukvaError: the dataset, the commit or matching files do not exist or cannot be reached; `revision` is not a
-            commit; or a file differs from its digest in the commit.
+        BukvaError: the hub cannot be reached; the dataset, the commit or matching files do not exist; `revision` is not
+            the hash of a commit; or a file differs from its digest in the commit.
     """
     os.environ.update(SETTINGS)
     import httpx2
@@ -66,28 +66,29 @@ def fetch_dataset(
             done += file.size or 0
             on_bytes(done, total)
     except (httpx2.HTTPError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        # KeyError, TypeError, ValueError and AttributeError are raised if the response does not come from a hub
-        if isinstance(error, OSError) and error.errno:  # an error of the disk
+        # KeyError, TypeError, ValueError and AttributeError occur if a server that is not a hub responds
+        if isinstance(error, OSError) and error.errno:  # an error of the disk, not of the network
             raise
         status = getattr(getattr(error, "response", None), "status_code", None)
-        no_hub = f"no connection, or no hub ({type(error).__name__})"
+        no_hub = f"there is no connection, or the server is not a Hugging Face hub ({type(error).__name__})"
         why = f"the hub responded with status {status}" if status else no_hub
         advice = (
-            "Check the network and download.dataset. A private or gated dataset needs HF_TOKEN. For a gated one, "
-            "first accept its conditions on this page"
+            "Check the network and download.dataset. A private or gated dataset needs a token in the environment "
+            "variable HF_TOKEN. If the dataset is gated, first accept its conditions on this page"
         )
         raise BukvaError(f"{redact_url(api.endpoint)}/datasets/{dataset}: {why}. {advice}.") from None
 
 
 def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
-    """Return the files of a commit.
+    """Return the files of `dataset` at the commit `revision`.
 
     Raises:
-        BukvaError: the commit is unknown, or the revision is empty or a branch or tag, whose texts may change later.
+        BukvaError: the commit is unknown; or `revision` is empty, a branch or a tag, so that the files may change
+            later. The message contains the hash of the newest commit.
     """
     from huggingface_hub.errors import RevisionNotFoundError
 
-    why, branch = f"{revision!r} is not a commit (40 digits), so its texts may change", revision or None
+    why, branch = f"{revision!r} is not the hash of a commit (40 digits), so its texts may change", revision or None
     if COMMIT.fullmatch(revision):
         try:
             info = api.dataset_info(dataset, revision=revision, timeout=TIMEOUT_SECONDS, files_metadata=True)
@@ -101,24 +102,26 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
 def _chosen(
     listed: "list[RepoSibling]", dataset: str, pattern: str, is_read: Callable[[Path], bool]
 ) -> "list[RepoSibling]":
-    """Return the files that match a pattern and are of a type that is read, sorted by name.
+    """Return the files of `listed` that match `pattern` and can be read (`is_read`), sorted by name.
+
+    The dataset card, hidden files and unsafe paths are left out.
 
     Raises:
-        BukvaError: no file matches.
+        BukvaError: no file matches and can be read.
     """
     names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     chosen = sorted(name for name in matching if is_read(Path(name)) and not _is_hidden(name))
     if not chosen:
         known = ", ".join(sorted(matching or names)[:SHOWN]) or "no files"
-        why = f"{pattern!r} matches no file of {dataset} of a type that is read"
+        why = f"{pattern!r} matches no file of {dataset} that can be read"
         more = " ..." if len(names) > SHOWN else ""
         raise BukvaError(f"params.yaml, download.files: {why}. The dataset has {known}{more}.")
     return [names[name] for name in chosen]
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a path has a part that starts with a dot, or may lead outside the folder."""
+    """Return whether a part of the path `name` starts with a dot, or `name` may lead outside the target folder."""
     path = PurePosixPath(name)
     return path.is_absolute() or "\\" in name or any(part.startswith(".") for part in path.parts)
 
@@ -130,17 +133,17 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
         repo_type="dataset",
         revision=revision,
         local_dir=folder,
-        cache_dir=folder / ".cache",  # otherwise the cache in the home directory is searched, in spite of local_dir
+        cache_dir=folder / ".cache",  # without this, the cache in the home directory is searched in spite of local_dir
         etag_timeout=TIMEOUT_SECONDS,
     )
     path = folder / file.rfilename
     expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
     if actual != expected:
-        why = f"its digest is {actual}, but the commit records {expected}"
+        why = f"its digest is {actual}, but in the commit it is {expected}"
         raise BukvaError(f"{dataset}, {file.rfilename}: {why}. Run the same command again.")
 
 
 def _git_blob_id(path: Path) -> str:
-    """Return the digest by which a commit records a small file, as `git hash-object` prints it."""
+    """Return the digest that `git hash-object` prints for a file. A commit stores it for files outside Git LFS."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

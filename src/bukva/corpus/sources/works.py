@@ -1,7 +1,7 @@
 """List the works in a folder or a file, and read their texts, authors, titles and years.
 
-Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they mark the encoding
-and are not content. Everything that is left out or guessed is counted, for the metrics and for messages to the user.
+Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they mark the encoding and
+are not content. Everything that is left out or guessed is counted, for metrics and for messages to the user.
 """
 
 import csv
@@ -21,19 +21,22 @@ from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Te
 from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
-INFO = "info.csv"  # the years of the works in its folder; they are optional, so an error in the file stops no stage
+# A file info.csv gives the years of the works in its folder. Years are optional, so an error in the file is only
+# counted.
+INFO = "info.csv"
 SPECIAL = "is a pipe, a socket or a device"
-EMPTY = "contains no text", "Add text or remove the file", "files_without_text"
-# A message names the first 3 files or rows of a kind. It also names the first file of each further encoding or type, up
-# to 20 names in all. The other files and rows are only counted.
+EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # the last arguments of BadTextError
+# A message names the first 3 files or rows of a kind of findings. It also names the first file of each further encoding
+# or type, up to 20 names in all. The other files and rows are only counted.
 NAMED = 3
 MAX_NAMED = 20
 
-# The kinds of findings: the name of the metric that counts them, and the message to the user after that count.
+# A finding is something that is left out or guessed while a corpus is read. The kinds of findings are: name of the
+# metric that counts the findings -> message to the user, which follows the count.
 KINDS = {
-    "files_without_text": "file(s) without text were left out (download.strict)",
-    "files_unreadable": "file(s) could not be read and were left out (download.strict)",
-    "bad_rows": "row(s) of tables could not be read and were left out (download.strict)",
+    "files_without_text": "file(s) without text were left out (download.strict=false)",
+    "files_unreadable": "file(s) could not be read and were left out (download.strict=false)",
+    "bad_rows": "row(s) of tables could not be read and were left out (download.strict=false)",
     "files_in_detected_encoding": "file(s) were read in a detected encoding (download.encoding)",
     "files_with_names_inside": "file(s) contain an author, title or year that folders and info.csv do not give",
     "epubs_without_all_chapters": "epub(s) do not contain all chapters that they list; the other chapters were read",
@@ -45,18 +48,20 @@ KINDS = {
     "texts_with_marks_inside": "text(s) contained byte order marks (U+FEFF), which were removed",
     "info_rows_without_file": "row(s) of info.csv name a work that does not exist",
     "info_rows_unreadable": "row(s) of info.csv could not be read",
-    NO_TEXTS: "file(s) were not read (download.extensions can read them as plain text): tables without the column "
-    "download.text_column, or XML other than TEI",
-    "files_to_convert": "file(s) were not read; convert each with the command after its name",
+    NO_TEXTS: "file(s) were not read, because they are tables without the column download.text_column or XML other "
+    "than TEI (download.extensions can read them as plain text)",
+    "files_to_convert": "file(s) were not read; convert each file with the command after its name",
     "files_of_other_types": "file(s) of other types were not read (download.extensions can read them as plain text)",
 }
 
 
 class Findings:
-    """Counts everything that is left out or guessed while a corpus is read, by kind (the keys of KINDS).
+    """Counts everything that is left out or guessed while a corpus is read, by kind (a key of KINDS).
 
-    The first names of each kind are kept for the messages to the user. If `strict` is true, the first file or row
-    without readable text is an error.
+    Attributes:
+        strict: whether a file or row without readable text is an error.
+        counts: kind -> number of findings.
+        names: kind -> names of the first files or rows, for the messages to the user.
     """
 
     def __init__(self, strict: bool) -> None:
@@ -66,7 +71,13 @@ class Findings:
         self._groups = set[tuple[str, str]]()
 
     def add(self, kind: str, name: str, group: str = "") -> None:
-        """Count a file or row. The message names the first one of each group, such as the files in one encoding."""
+        """Count a file or row as a finding of the kind `kind`.
+
+        Args:
+            kind: a key of KINDS.
+            name: name of the file or row, for the message to the user.
+            group: group of the file, such as its encoding. The message names the first file of each group.
+        """
         self.counts[kind] += 1
         is_new = bool(group) and (kind, group) not in self._groups
         self._groups.add((kind, group))
@@ -74,20 +85,19 @@ class Findings:
             self.names[kind].append(name)
 
     def leave_out(self, error: BukvaError) -> None:
-        """Count a file or row that has no readable text.
+        """Count a file or row that has no readable text, or raise `error` in strict mode.
 
-        Raises:
-            BukvaError: `error` itself in strict mode, unless it says that the file is not meant to contain texts.
+        A file that is not meant to contain texts (an error of the kind NO_TEXTS) is only counted, even in strict mode.
         """
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
             self.add(error.kind, error.name)
-        else:  # a zipped book exceeds a limit of archives
+        else:  # a zipped book exceeds a limit of archives.py
             self.add("files_unreadable", str(error))
 
     def sentences(self) -> Iterator[str]:
-        """Yield one message to the user for each kind that was counted."""
+        """Yield one message to the user for each kind of findings that occurred."""
         for kind, what in KINDS.items():
             if n := self.counts[kind]:
                 n_more = n - len(self.names[kind])
@@ -100,10 +110,10 @@ class ReadOptions:
     """Options for reading the files of a corpus.
 
     Attributes:
-        findings: counts what is left out or guessed.
-        encoding: encoding of all files, or `auto` to detect the encoding of each.
-        column: text column of tables.
-        extensions: further extensions to read as plain text.
+        findings: counts everything that is left out or guessed.
+        encoding: encoding of all files, or `auto` to detect the encoding of each file.
+        column: name of the column with the texts, for files that are tables.
+        extensions: extensions of files to read as plain text, such as `.py`.
     """
 
     findings: Findings
@@ -112,7 +122,10 @@ class ReadOptions:
     extensions: Collection[str] = ()
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
-        """Return a file to read with these options. If `encoding` is given, it replaces the one of the options."""
+        """Return the file at `path` and the options for reading it. A given `encoding` replaces `self.encoding`.
+
+        Messages show `display_name` as the path of the file.
+        """
 
         def note(kind: str, detail: str) -> None:
             group = detail if kind == "files_in_detected_encoding" else ""
@@ -121,10 +134,10 @@ class ReadOptions:
         return TextFile(path, display_name, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
-        """Return the reader of a file by its extension, or None if the type is not read.
+        """Return the reader for the extension of a file, or None if files of this type are not read.
 
-        The types in `extensions` are read as plain text, even if READERS has a reader for them. So the source of a web
-        page can be read as text.
+        A type in `extensions` is read as plain text, even if READERS has a reader for it. So the source of a web page
+        can be read as text.
         """
         extension = path.suffix.lower()
         if extension in map(str.lower, self.extensions):
@@ -134,12 +147,12 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Work:
-    """A file that has not been read yet. It has one text, or many if it is a table.
+    """One file of a corpus, before it is read: a single work, or a table with one work per row.
 
     Attributes:
-        document: category, author, name and year that the path and info.csv give.
-        file: the file and how to read it.
-        read: the reader for its type.
+        document: category, author, name and year of the work, as the path of the file and info.csv give them.
+        file: the file, and the options for reading it.
+        read: the reader for the type of the file.
         path: path of the file below the folder of the corpus.
     """
 
@@ -149,11 +162,11 @@ class Work:
     path: str
 
     def document_of(self, text: Text) -> Document:
-        """Return category, author, name and year of one text in the file."""
+        """Return category, author, name and year of `text`, one of the texts in the file."""
         if not text.row:
             return self._document_of_file(text)
-        # An author or category of the row replaces folders of the path. The name keeps the path, because two works
-        # could have the same name without it.
+        # An author or category in the row replaces the folders in the path of the file. The name of the work then keeps
+        # the whole path, because two works could have the same name without the folders.
         work = self.path if text.author or text.category else self.document.work
         return Document(
             text.category or self.document.category,
@@ -163,10 +176,10 @@ class Work:
         )
 
     def _document_of_file(self, text: Text) -> Document:
-        """Return the document of a file with a single text.
+        """Return category, author, name and year of `text`, the only text in the file.
 
         The path and info.csv take precedence over the author, category and year in the file. The title in the file is
-        appended to the name of the work, unless the name contains it.
+        appended to the name of the work, unless the name already contains the title.
         """
         own = self.document
         title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
@@ -178,10 +191,12 @@ class Work:
         )
 
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
-        """Yield the pieces of a text without byte order marks.
+        """Yield the pieces of `text`, one of the texts in the file, without byte order marks.
+
+        A text that contains byte order marks is counted in `findings`.
 
         Raises:
-            BadTextError: the text cannot be read, or is empty.
+            BadTextError: the text cannot be read, or is empty (raised after the last piece).
         """
         display_name = f"{self.file.display_name}, row {text.row}" if text.row else self.file.display_name
         is_empty, has_marks = True, False
@@ -197,7 +212,10 @@ class Work:
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield the texts of all works, for write_collection. A file that cannot be read is a finding."""
+    """Yield the document and the pieces of each text in `works`, for `write_collection`.
+
+    A file that cannot be read is left out and counted in `findings`, or is an error if `findings.strict` is true.
+    """
     for work in works:
         try:
             text = None
@@ -213,19 +231,19 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _added_values(before: Document, after: Document) -> str:
-    """Return the author, title and year that only the file itself gives, as a list for a message."""
+    """Return the author, title and other values that `after` has in addition to `before`, separated by commas."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
 def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
-    """Return a single file as a corpus. It is one work, or many if it is a table.
+    """Return a list of one `Work`, for a corpus that is the single file `file`.
 
     Args:
-        file: the file.
-        display_name: its path as messages show it.
-        options: how it is read.
-        read: its reader; by default chosen by the extension, or plain text if the extension is unknown.
+        file: path of the file.
+        display_name: path of the file as messages show it.
+        options: options for reading the file.
+        read: reader for the file. By default, the extension decides, and a file of unknown type is read as plain text.
     """
     document = _document(file.name, display_name)
     read = read or options.reader(file) or read_plain
@@ -240,18 +258,19 @@ def works_in_folder(
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
 ) -> list[Work]:
-    """List the works in a folder.
+    """List the works in a folder. Their texts are not read yet.
 
     Args:
         root: folder with the levels category/author/work.txt, or fewer.
         display_name: path of `root` as messages show it.
-        options: how the files are read; files of other types are counted as findings.
-        folders: the folders below `root` to read; all by default.
-        encodings: encodings of single works, by the path of the work below `root`.
-        levels: whether the folders are categories and authors; otherwise they are part of the name of a work.
+        options: options for reading the files. Files of types that are not read are counted as findings.
+        folders: paths of the folders below `root` that are read. By default, all folders are read.
+        encodings: path of a file below `root` -> its encoding, for files that differ from `options.encoding`.
+        levels: whether folders are categories and authors. Otherwise, they become part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read; or in strict mode, a folder cannot be read.
+        BukvaError: the folders contain no file of a type that is read; or, in strict mode, a folder cannot be read, a
+            file is special (see `is_special`), or a file name is not UTF-8.
     """
     files = [file for folder in folders for file in _files(root / folder, options.findings)]
     infos = [
@@ -288,22 +307,23 @@ def works_in_folder(
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file without its extension. An extension may have two parts (.fb2.zip)."""
+    """Return the name of a file without its extension. The extension .fb2.zip is removed as a whole."""
     end = "".join(path.suffixes[-2:])
     return path.name[: -len(end)] if end.lower() in READERS else path.stem
 
 
 def types_read() -> str:
-    """Return the extensions of all types that are read, as a list for a message."""
+    """Return the extensions of all types that are read, as words for a message: ".txt, .md, ... or .parquet"."""
     *most, last = READERS
     return f"{', '.join(most)} or {last}"
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
-    """Return the years in an info.csv by the name of the work, in NFC.
+    """Read an info.csv, and return name of a work -> its year, or None if the year is empty.
 
-    Each row is parsed separately, so that an unclosed quote does not affect other rows. The delimiter is guessed,
-    because Excel uses semicolons in many countries.
+    The names of works are in the Unicode form NFC (see `nfc`).
+    Rows that cannot be read are counted in `findings`. Each row is parsed separately, so that an unclosed quote does
+    not affect other rows. The delimiter is guessed, because Excel uses semicolons in many countries.
     """
     try:
         lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
@@ -325,14 +345,15 @@ def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
 
 
 def nfc(name: str) -> str:
-    """Return a name in the Unicode form NFC. In file names, macOS may write й as two characters."""
+    """Return a name in the Unicode form NFC, because macOS may write й as two characters in file names."""
     return unicodedata.normalize("NFC", name)
 
 
 def _files(root: Path, findings: Findings) -> Iterator[Path]:
-    """Yield all files below a folder, except hidden files and the lock files of Word (~$name).
+    """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name).
 
-    Links are followed, because a skipped book could go unnoticed. Each folder is visited once.
+    A special file (see `is_special`) and a folder that cannot be read are counted in `findings`. Links are followed,
+    because a skipped book could go unnoticed. Each folder is visited only once.
     """
 
     def leave_out(error: OSError) -> None:
@@ -354,10 +375,11 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
 
 
 def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
-    """Return the document at a path of the form category/author/work, author/work or work.
+    """Return category, author, name and year of the work at `path`.
 
-    Deeper folders become part of the name of the work. The name keeps every extension but .txt, so that notes.md and
-    notes.html are two works.
+    The path has the form category/author/work, author/work or work. Deeper folders become part of the name of the work.
+    If `levels` is false, all folders do. The name keeps every extension except .txt, so that notes.md and notes.html
+    are two works.
 
     Raises:
         BadTextError: the path is not UTF-8.
@@ -372,7 +394,7 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
 
 
 def is_special(path: Path) -> bool:
-    """Return whether a path is a pipe, a socket or a device. Reading from one may wait forever.
+    """Return whether `path` is a pipe, a socket or a device. A program that reads from it may wait forever.
 
     A path that does not exist is not special.
     """
@@ -391,7 +413,11 @@ def _check_name(path: str, display_name: str) -> None:
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Check that DVC can read a path of params.yaml. DVC reads all files below the path before a stage runs.
+    """Check that DVC can read `path`, a value in params.yaml. DVC reads all files below this path before a stage runs.
+
+    Args:
+        key: name of the parameter, for errors, such as `download.path`.
+        path: file or folder.
 
     Raises:
         ParamsError: the path does not exist.

@@ -90,7 +90,7 @@ def test_utf8_with_a_damaged_character_is_no_other_encoding(bad) -> None:
 def test_utf16_without_a_byte_order_mark_is_not_taken_for_utf8_and_is_read_if_it_is_named(order) -> None:
     raw = "Nevermore.\n".encode(f"utf-16-{order}")
     for first in ("", "É", "Ёж "):
-        with pytest.raises(BadEncodingError, match=r"^contains NUL, like .*UTF-16 .*utf-16-le or utf-16-be"):
+        with pytest.raises(BadEncodingError, match=r"^contains NUL, so .*UTF-16 .*utf-16-le or utf-16-be"):
             found(first.encode(f"utf-16-{order}") + raw)
     with pytest.raises(BadEncodingError, match=r"has no byte order mark, with which UTF-16 must begin$"):
         read(raw, "utf-16")

@@ -1,4 +1,4 @@
-"""The file types that can be read, and the reader for each."""
+"""Choose the reader for each file type that can be read, and the conversion command for many other types."""
 
 import shlex
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from bukva.corpus.sources.formats.subtitles import read_subtitles
 from bukva.corpus.sources.formats.tables import read_csv, read_json, read_jsonl, read_parquet
 from bukva.corpus.sources.formats.tei import read_tei
 
-# The reader for each extension, in lower case.
+# extension in lower case -> reader for files of this type
 READERS: dict[str, Reader] = {
     ".txt": read_plain,
     ".md": read_markdown,
@@ -37,7 +37,7 @@ READERS: dict[str, Reader] = {
     ".parquet": read_parquet,
 }
 
-# Commands that convert files of other types.
+# extension in lower case -> command that converts a file of this type to a type that can be read
 TO_DOCX = "soffice --headless --convert-to docx {file}"
 TO_CSV = "soffice --headless --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' {file}"  # comma, quote, UTF-8
 TO_EPUB = "ebook-convert {file} {epub}"
@@ -62,7 +62,7 @@ CONVERSIONS = {
 
 
 def conversion(file: str) -> str:
-    """Return the command that converts a file to a type that can be read, or "" if none is known."""
+    """Return the shell command that converts `file` to a type that can be read, or "" if no command is known for it."""
     path = PurePosixPath(file)
     ends = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
     command = next((CONVERSIONS[end] for end in ends if end in CONVERSIONS), "")
@@ -70,7 +70,8 @@ def conversion(file: str) -> str:
     return command.format(file=shlex.quote(file), **results)
 
 
-# A zip with one of these parts is a single book or document, whatever its name is. It is not unpacked as an archive.
+# A zip that contains one of these files is a single book or document, whatever its name is. It is read by this reader
+# and not unpacked as an archive.
 PARTS: dict[str, Reader] = {
     "META-INF/container.xml": read_epub,
     "word/document.xml": read_docx,
@@ -80,7 +81,7 @@ PARTS: dict[str, Reader] = {
 
 
 def reader_of_zip(path: Path) -> Reader | None:
-    """Return the reader of a zip that is a single book or document. Return None for any other file, also if damaged."""
+    """Return the reader for a zip that is a single book or document, or None for any other file or a damaged zip."""
     if not is_zip(path):
         return None
     try:

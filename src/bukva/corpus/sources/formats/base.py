@@ -1,7 +1,8 @@
-"""The types that all readers share: the file that a reader takes, the texts that it yields, and the error it raises.
+"""Define what all readers share: the file that a reader takes, the texts that it yields, and the error that it raises.
 
-A reader is a function that takes an unread file and yields the texts in it. A text is read while its pieces are
-consumed, so it can be larger than the memory if its file type can be read in pieces.
+A reader is a function that takes a file (`TextFile`) and yields the texts in it (`Text`). A text is an iterable of
+strings, its pieces, which are read from the file while they are consumed. If the file type can be read in pieces, a
+text can be larger than the memory.
 """
 
 import re
@@ -13,23 +14,29 @@ from typing import IO
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 
-# Limit for everything that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
+# Limit for everything that is read into memory as a whole, such as HTML, Markdown or one chapter of an epub. The
+# longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
-NO_TEXTS = "files_not_texts"  # kind of error for a file whose content shows that it is not meant to contain texts
+NO_TEXTS = "files_not_texts"  # `kind` of the error for a file whose content shows that it is not meant to contain texts
 MAX_METADATA_CHARS = 100  # of a title, author or year
+# the start of a file that is not plain text
 MARKUP = re.compile(r"\s*(\{\\rtf|<!doctype html|<html|<\?xml|<FictionBook|%PDF)", re.IGNORECASE)
+# a year, or a range of years such as 1830-1833
 YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
 
 
 def metadata_value(value: object) -> str:
-    """Return a title, author or year as one short line. Return "" if it is neither a string nor an integer."""
+    """Return a title, author or year as one short line, or "" if `value` is neither a string nor an integer."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
     return " ".join(str(value)[: 10 * MAX_METADATA_CHARS].split())[:MAX_METADATA_CHARS]
 
 
 def year_of(*dates: str | None) -> str:
-    """Return the year or range of years in the first date that contains one, or "" if none does."""
+    """Return the year (1830) or range of years (1830-1833) in the first date that contains one.
+
+    Return "" if no date contains a year.
+    """
     for date in dates:
         if date and (match := YEARS.search(date)):
             return "-".join(filter(None, match.groups()))
@@ -37,20 +44,20 @@ def year_of(*dates: str | None) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a file name that a terminal can show, with bytes that are not UTF-8 escaped."""
+    """Return a file name that a terminal can show: bytes that are not UTF-8 are replaced by escape sequences."""
     return name.encode(errors="backslashreplace").decode()
 
 
 class BadTextError(BukvaError):
     """Error for a file or row without readable text.
 
-    A download leaves out the file or row and counts it as a finding of this `kind`, unless download.strict is true.
+    With download.strict=false, stage download leaves out the file or row, and counts it under `kind`.
 
     Args:
-        display_name: path of the file, and number of the row, as the message shows them.
-        why: what is wrong.
-        advice: what to do; a sentence without its period.
-        kind: one of KINDS in works.py.
+        display_name: path of the file as the message shows it, or for a row of a table, `path, row 3`.
+        why: what is wrong with the file or row, as words that follow its name.
+        advice: what to do, as a sentence without its period.
+        kind: a key of KINDS in works.py. KINDS lists all reasons for which files and rows are counted.
     """
 
     def __init__(self, display_name: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
@@ -63,11 +70,12 @@ class TextFile:
     """A file that has not been read yet, and the options for reading it.
 
     Attributes:
-        path: where the file is.
-        display_name: its path as messages show it.
-        encoding: a codec of Python, or `auto` to detect the encoding.
-        column: text column, if the file is a table.
-        note: called when something is guessed or left out, with a kind (KINDS in works.py) and a detail.
+        path: path of the file.
+        display_name: path of the file as messages show it.
+        encoding: name of a Python codec, or `auto` to detect the encoding.
+        column: name of the column with the texts, if the file is a table.
+        note: called when something is guessed or left out. Its arguments are a key of KINDS in works.py and a detail
+            for the message.
     """
 
     path: Path
@@ -77,18 +85,19 @@ class TextFile:
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
-        """Report how many parts of the file were left out, by the name of the part, if there are any."""
+        """Call `note` if elements of the file were left out. `counts` is name of the elements -> number left out."""
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
     def pieces(self, open_bytes: Callable[[], IO[bytes]] | None = None) -> Iterator[str]:
-        """Yield the text of the file in pieces, without a byte order mark.
+        """Yield the decoded text of the file in pieces, without a byte order mark at its start.
 
         Args:
-            open_bytes: opens the part of the file that contains the text; by default the whole file.
+            open_bytes: opens the part of the file that contains the text, such as one file of a zip. By default, the
+                whole file is the text.
 
         Raises:
-            BadTextError: the file cannot be read, or has another encoding.
+            BadTextError: the file cannot be read, or its bytes are invalid in the encoding.
         """
         open_bytes = open_bytes or (lambda: self.path.open("rb"))
         try:
@@ -109,10 +118,11 @@ class TextFile:
         """Return the whole text of a small file.
 
         Args:
-            advice: the advice in the error for a larger file.
+            advice: what the error for a file of more than MAX_WHOLE_BYTES advises, as a sentence without its period.
 
         Raises:
-            BadTextError: the file cannot be read, has another encoding, or is larger than MAX_WHOLE_BYTES.
+            BadTextError: the file cannot be read, is larger than MAX_WHOLE_BYTES, or its bytes are invalid in the
+                encoding.
         """
         try:
             n_bytes = self.path.stat().st_size
@@ -124,17 +134,17 @@ class TextFile:
         return "".join(self.pieces())
 
     def unreadable(self, error: OSError) -> BadTextError:
-        """Return the error for a file that the operating system cannot read."""
+        """Return the error to raise if the operating system cannot read the file."""
         return BadTextError(self.display_name, f"cannot be read ({error.strerror or error})", "Check the file")
 
 
 @dataclass(frozen=True)
 class Text:
-    """One text of a file, and the title, author, category and year in the file.
+    """One text of a file, and the title, author, category and year that the file contains, or "" for missing values.
 
     Attributes:
-        pieces: the text, read piece by piece.
-        row: number of the row in a table, counted from 1; 0 if the file is a single text.
+        pieces: the text in pieces. They are read from the file while they are consumed.
+        row: number of the row if the file is a table, counted from 1; 0 if the file is a single text.
     """
 
     pieces: Iterable[str]
@@ -146,16 +156,19 @@ class Text:
 
 
 Reader = Callable[[TextFile], Iterator[Text]]
-"""Yields the texts of a file: any number for a table, exactly one for every other type."""
+"""Function that yields the texts of a file: any number for a table, exactly one for every other file type."""
 
 
 def read_plain(file: TextFile) -> Iterator[Text]:
-    """Yield the unchanged text of a file of any size. The file is never in memory as a whole."""
+    """Yield the text of a plain text file. The text is unchanged, except for a byte order mark at its start.
+
+    The file may be larger than the memory.
+    """
     yield Text(_pieces_with_markup_check(file) if file.path.suffix.lower() == ".txt" else file.pieces())
 
 
 def _pieces_with_markup_check(file: TextFile) -> Iterator[str]:
-    """Yield the text of a .txt. Report a file that begins like another type, such as a renamed document."""
+    """Yield the text of a .txt in pieces. Call `file.note` if it begins like another type, such as .rtf."""
     is_first = True
     for piece in file.pieces():
         if is_first and (match := MARKUP.match(piece)):

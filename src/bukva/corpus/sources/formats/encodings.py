@@ -1,4 +1,4 @@
-"""Decode files, and detect their encodings. A detected encoding is verified on every byte of the file."""
+"""Decode files, and detect their encodings. A detected encoding is verified on all bytes of the file."""
 
 import codecs
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from typing import IO
 
 from bukva.core.files import PIECE_BYTES
 
-# The values of download.encoding are these names of Python codecs. DETECTED contains the encodings of the HTML standard
-# and the code pages of DOS.
+# The encodings are names of Python codecs. DETECTED contains the encodings of the HTML standard and the code pages of
+# DOS.
 UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
 DETECTED = (
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
@@ -17,35 +17,37 @@ DETECTED = (
     "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
     "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
 )  # fmt: skip
-# The encodings whose bytes are all ASCII, by the escape sequence with which they switch character sets. Such a file is
-# also valid UTF-8, so valid UTF-8 is searched for these sequences.
+# Escape sequence that switches the character set -> the encodings that use it. All bytes of these encodings are ASCII,
+# so a file is also valid UTF-8. Valid UTF-8 is therefore searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
-# Encodings that are subsets of one in DETECTED. As the HTML standard demands, a page that declares the subset is read
-# with the superset.
+# Encoding that chardet may detect -> its superset in DETECTED. The HTML standard demands that a page that declares the
+# subset is read with the superset.
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
 }  # fmt: skip
+# the values of download.encoding
 ENCODINGS = ("auto", *UNICODE, *DETECTED, *sum(ESCAPED.values(), ()), "shift-jis", "euc-kr", "big5")
 
 SAMPLE_BYTES = 1 << 15  # chardet uses the first 16 kB
-HEAD_BYTES = 1024  # HTML must declare its encoding within these bytes
+HEAD_BYTES = 1024  # HTML must declare its encoding within the first 1024 bytes
 
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark is the first two bytes of this one
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16-LE, whose mark is the first two bytes of this mark
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
 BOM, NUL = "\ufeff", "\0"
-HAS_NUL = "contains NUL, like a binary file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
+HAS_NUL = "contains NUL, so it is a binary file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
 
 
 class BadEncodingError(Exception):
     """Error for bytes that cannot be decoded. The message does not name the file.
 
-    `offset` is the position of the first invalid byte, or None if the error is a NUL.
+    `offset` is the position of the first invalid byte in the file. It is None if the file contains NUL, or if
+    `detect_encoding` raised the error.
     """
 
     def __init__(self, why: str, offset: int | None = None) -> None:
@@ -57,8 +59,8 @@ def decode(file: IO[bytes], encoding: str) -> Iterator[str]:
     """Yield the text of a file in pieces, without the byte order mark at its start.
 
     Raises:
-        BadEncodingError: a byte is invalid, or the text contains NUL. No real text does, but UTF-16 that is decoded as
-            UTF-8 does.
+        BadEncodingError: a byte is invalid, or the text contains NUL. Real texts never contain NUL, but UTF-16 that is
+            decoded as UTF-8 does.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     n_read, mark = 0, BOM
@@ -84,20 +86,20 @@ def decode(file: IO[bytes], encoding: str) -> Iterator[str]:
 
 
 def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
-    """Return the encoding of a file, one of ENCODINGS.
+    """Return the encoding of a file, one of ENCODINGS except `auto`. `open_file` opens the file from its start.
 
-    The rules, in this order:
+    The first rule that applies decides:
 
-    1. A byte order mark decides.
-    2. If all bytes are valid UTF-8, the encoding is UTF-8, or one of ESCAPED if its escape sequences are in the file.
+    1. If the file begins with a byte order mark, the mark gives the encoding.
+    2. If all bytes are valid UTF-8, the encoding is UTF-8. If the file contains the escape sequence of an encoding of
+       ESCAPED and is valid in this encoding, it is this encoding instead.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
-    4. Otherwise the first guess of chardet that fits is used.
+    4. The library chardet lists probable encodings. The first of them in which all bytes are valid is returned.
 
-    The file is opened and read several times, because an encoding without a byte order mark is verified on the whole
-    file.
+    `open_file` is called several times, because an encoding without a byte order mark is verified on the whole file.
 
     Raises:
-        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8 or contains NUL.
+        BadEncodingError: the whole file is valid in none of the encodings, is damaged UTF-8, or contains NUL.
     """
     with open_file() as file:
         head = file.read(HEAD_BYTES)
@@ -119,7 +121,7 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
 
 
 def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
-    """Yield the encodings of ESCAPED whose escape sequences are in a file."""
+    """Yield the encodings of ESCAPED whose escape sequences occur in a file."""
     with open_file() as file:
         for piece in iter(lambda: file.read(PIECE_BYTES), b""):
             for escape, encodings in ESCAPED.items():
@@ -128,9 +130,10 @@ def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
 
 
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
-    """Return the bytes to guess the encoding from: the start of a file, and its first lines that are not ASCII.
+    """Return a sample of a file, from which its encoding can be guessed.
 
-    The start is included because pages of HTML declare their encoding there.
+    The sample contains the start of the file, where HTML pages declare their encoding, and the first lines that are not
+    ASCII.
     """
     sample = b""
     with open_file() as file:
@@ -141,10 +144,10 @@ def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
 
 
 def _guesses(sample: bytes) -> Iterator[str]:
-    """Yield the encodings that a sample may have, with the most probable one first."""
+    """Yield the encodings that `sample` may have, the most probable first."""
     import chardet
 
-    # without the line feed, chardet takes a text that begins with BM or MZ for an image or a program
+    # without the line feed, chardet mistakes a text that begins with BM or MZ for an image or a program
     matches = chardet.detect_all(
         b"\n" + sample, include_encodings=(*DETECTED, *SUPERSETS), compat_names=False, ignore_threshold=True
     )
@@ -154,7 +157,7 @@ def _guesses(sample: bytes) -> Iterator[str]:
 
 
 def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingError | None:
-    """Return the error that decoding the whole file raises, or None."""
+    """Return the error that decoding the whole file as `encoding` raises, or None if all bytes are valid."""
     try:
         with open_file() as file:
             for _ in decode(file, encoding):
@@ -167,8 +170,9 @@ def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEnc
 def _is_mostly_utf8(sample: bytes) -> bool:
     """Return whether a sample is UTF-8 with a few damaged characters.
 
-    The criterion is more than two valid non-ASCII characters for each invalid byte. A text in another encoding contains
-    less than one by chance. The maximum, 0.7, was measured for Greek in GB 18030.
+    The sample must contain more than two valid non-ASCII characters for each invalid byte. In a text in another
+    encoding, fewer than one such character for each invalid byte occurs by chance. The highest ratio measured was 0.7,
+    for Greek in GB 18030.
     """
     text = sample.decode(errors="replace")
     damaged = text.count("\ufffd")

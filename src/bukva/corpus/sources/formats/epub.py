@@ -1,6 +1,6 @@
-"""Read EPUB: a zip of XHTML chapters, whose order is the spine of the book.
+"""Read EPUB, a zip of XHTML chapters. A list in the book, the spine, gives the order of the chapters.
 
-Entities that its XML declares are not expanded, and nothing is fetched from the network.
+Entities that the XML of a book declares are not expanded, and nothing is fetched from the network.
 """
 
 import io
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
-# The events of a date in EPUB 2 that give the year of the work. A date without an event says when the file was made.
+# A date in EPUB 2 has an attribute `event`. Dates with one of these events give the year of the work. A date without an
+# event says when the file was made.
 WRITTEN = ("creation", "original-publication")
 EVENT, ROLE = ("{http://www.idpf.org/2007/opf}" + name for name in ("event", "role"))
 
 
 def read_epub(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a book, chapter by chapter, with its title, authors and year."""
+    """Yield the text of a book, with its title, authors and year. Each piece of the text is a chapter."""
     with opened_book(file, "an epub") as book:
         package = _package(book)[1]
     creators = package.iterfind("{*}metadata/{*}creator")
@@ -45,11 +46,11 @@ def read_epub(file: TextFile) -> Iterator[Text]:
 
 
 def _chapters(file: TextFile) -> Iterator[str]:
-    """Yield the text of each chapter. Report the chapters that the book lists but does not contain.
+    """Yield the text of each chapter. Call `file.note` if the book lists chapters that it does not contain.
 
     Raises:
         BadTextError: the file is damaged, encrypted, or not an epub.
-        BukvaError: the file exceeds a limit of archives.
+        BukvaError: the file exceeds a limit of archives.py.
     """
     left_out = Counter[str]()
     missing: list[str] = []
@@ -75,7 +76,7 @@ def _chapters(file: TextFile) -> Iterator[str]:
 
 
 def _package(book: ZipFile) -> "tuple[str, _Element]":
-    """Return the path and the root element of the package document, which describes the book."""
+    """Return the path of the package document, which describes the book, and the root element of this document."""
     rootfile = parse_small_xml(read_part(book, CONTAINER)).find(".//{*}rootfile")
     if rootfile is None:
         raise ValueError("no rootfile in container.xml")
@@ -86,7 +87,8 @@ def _package(book: ZipFile) -> "tuple[str, _Element]":
 def _spine(book: ZipFile) -> Iterator[str]:
     """Yield the paths of the chapters in reading order, without the table of contents.
 
-    If a chapter of the spine is missing from the manifest, yield its reference (`idref` and an id) instead of a path.
+    The spine of the book lists ids of chapters, and its manifest contains the path for each id. If the manifest has no
+    path for an id, yield `idref ID` instead of a path.
     """
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}

@@ -1,7 +1,7 @@
 """Read FictionBook 2 (.fb2, or .fb2.zip with a single book). Each paragraph, verse and title becomes a line.
 
-Notes and the references to them are left out. A note would interrupt a sentence if it were read in the text, and would
-have no context at the end of the book.
+Notes and references to notes are left out. A note inside the text would interrupt a sentence, and a note at the end of
+the book would have no context.
 """
 
 import re
@@ -16,15 +16,15 @@ from bukva.corpus.sources.formats.zipped import opened_book
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)  # in the name of a body that contains notes
-# links to notes, as various programs name them
+NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)  # in the attribute `name` of a body with notes
+# targets of links to notes, as various programs name the notes
 NOTE = re.compile(r"#(?:n|note|fn|ftn|_ftn|footnote|c|comment)[_-]?\d+")
 HREF = "{http://www.w3.org/1999/xlink}href"
-NAMES = ("first-name", "middle-name", "last-name")
+NAMES = ("first-name", "middle-name", "last-name")  # elements that make up the name of an author
 
 
 class Fb2Collector(LineCollector):
-    """Collects the text of a book without its description, pictures and notes."""
+    """Collects the text of a FictionBook, without its description, pictures and notes."""
 
     blocks = frozenset([
         *["annotation", "body", "cite", "date", "empty-line", "epigraph", "p", "poem", "section", "stanza"],
@@ -42,12 +42,12 @@ class Fb2Collector(LineCollector):
 
 
 def read_fb2(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a book, with its title, authors and year of writing."""
+    """Yield the text of a FictionBook, with its title, authors and year of writing."""
     yield _book(file, file.pieces())
 
 
 def read_fb2_zip(file: TextFile) -> Iterator[Text]:
-    """Yield the text of the single book in a zip, with its title, authors and year of writing."""
+    """Yield the text of a zip that contains a single .fb2 file, with its title, authors and year of writing."""
     yield _book(file, _unzipped(file))
 
 

@@ -1,8 +1,8 @@
-"""Collect the text of a document in HTML or XML, line by line, from the events of an lxml parser.
+"""Collect the text of an HTML or XML document, line by line, from the events of an lxml parser.
 
-A block element begins and ends a line. Elsewhere, white space is collapsed to one space, as in a browser, or to nothing
-between two lines of Chinese or Japanese. The document is never in memory as a tree, and deeply nested elements need no
-recursion.
+A block element begins and ends a line. Elsewhere, white space becomes one space, as in a browser. White space with a
+line end between two Chinese or Japanese characters is removed. The document is never in memory as a
+tree, and deeply nested elements need no recursion.
 """
 
 import re
@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 SPACES = " \t\n\r\f"
 WHITE_SPACE = re.compile(f"[{SPACES}]+")
-SOFT_END = "\r"  # a gap that becomes a space, or nothing between two characters of WIDE
-# Characters as wide as two letters, except Korean. A line end between two of them does not become a space, because
-# Chinese and Japanese are written without spaces (CSS Text, section 4.1.3).
+SOFT_END = "\r"  # a line end of the source: it becomes a space, or nothing between two characters of WIDE
+# Characters as wide as two letters, except Korean. A line end between two wide characters does not become a space,
+# because Chinese and Japanese are written without spaces (CSS Text, section 4.1.3).
 WIDE = re.compile(
     r"[\u2e80-\u312f\u3190-\u31ff\u3220-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003ffff]"
 )
@@ -25,18 +25,18 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class LineCollector:
     """Parser target for lxml that collects the text of a document.
 
-    Each format is a subclass, which names the elements of the format, without their namespaces.
+    Each format has a subclass, which lists the names of its elements without their namespaces.
 
     Attributes:
         blocks: elements that begin and end a line.
         spaces: elements that are separated from the text around them by at least a space.
-        soft_ends: elements that mark a line end of the source, such as a printed line.
+        soft_ends: elements that mark a line end of the source, such as the end of a printed line.
         preformatted: elements that keep their white space.
-        inserts: characters to insert for an empty element.
-        hidden: elements that are left out with their content, and the name under which each is counted. Elements with
-            an empty name, such as scripts or pictures, are not counted.
-        left_out: number of elements left out, by that name.
-        parents: the open elements that are not left out.
+        inserts: element -> characters to insert at its start, such as a tab.
+        hidden: element that is left out with its content -> name under which it is counted. With the name "", it is not
+            counted, as for scripts or pictures.
+        left_out: name that `hides` returned -> number of elements that were left out under this name.
+        parents: the open elements that are not left out, the outermost first.
     """
 
     blocks: Collection[str] = ()
@@ -48,12 +48,12 @@ class LineCollector:
 
     def __init__(self) -> None:
         self.left_out = Counter[str]()
-        self._written: list[str] = []  # the text since the last call of take
-        self._ends_line = True  # whether the whole text so far, taken or not, is empty or ends with a line feed
+        self._written: list[str] = []  # the text since the last call of take()
+        self._ends_line = True  # whether the whole text so far is empty or ends with a line feed
         self._has_text = False
         self._gap = ""  # white space to write before the next text, or SOFT_END
         self._last = ""  # the last character written
-        self._n_hidden = 0  # number of open elements from the outermost hidden one on
+        self._n_hidden = 0  # number of open elements: the outermost hidden element and those inside
         self._n_preformatted = 0
         self.parents: list[str] = []
 
@@ -63,19 +63,19 @@ class LineCollector:
         return self._n_hidden > 0
 
     def is_block(self, tag: str) -> bool:
-        """Return whether an element begins and ends a line."""
+        """Return whether the element `tag` begins and ends a line. A subclass may decide by `parents`."""
         return tag in self.blocks
 
     def forget_space(self) -> None:
-        """Drop a pending space before the next text. A pending line end is kept."""
+        """Join the next text to the last word without a space, unless a new line must begin between them."""
         self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the name under which an element is left out, or None if it is kept. An empty name is not counted."""
+        """Return the name under which an element is left out, or None if it is kept. The name "" is not counted."""
         return self.hidden.get(tag)
 
     def take(self) -> str:
-        """Return the text that was collected since the last call."""
+        """Return the text that was collected since the last call of `take`."""
         text = "".join(self._written)
         self._written.clear()
         return text
@@ -116,12 +116,12 @@ class LineCollector:
             self._add_gap(text[len(text.rstrip(SPACES)) :])
 
     def _add_gap(self, space: str) -> None:
-        """Remember white space for the next text, unless a gap is pending already."""
+        """Remember that white space precedes the next text, unless a gap is already pending."""
         if space and not self._gap:
             self._gap = SOFT_END if "\n" in space or "\r" in space else " "
 
     def close(self) -> str:
-        """End the last line and return the text since the last call of take."""
+        """End the last line, and return the text that was collected since the last call of `take`."""
         self._gap = "\n"
         self._write("")
         return self.take()

@@ -1,9 +1,9 @@
-"""Read HTML and Markdown: the text that a reader of the page sees, without the markup.
+"""Read HTML and Markdown as the text that a browser shows, without the markup.
 
 A block element begins and ends a line, and a space separates the cells of a table. White space is collapsed as in a
-browser, except in `pre`. Links keep their text but not their address, and code is kept because it is part of the text.
+browser, except in `pre`. The text of links is kept, but not their URLs. Code is kept because it is part of the text.
 Scripts, styles, pictures and the head of a page are dropped. Hidden elements and ruby readings are left out and
-counted. Markdown is converted to HTML first, so the same rules apply to both.
+counted. Markdown is converted to HTML first, so the same rules apply to HTML and Markdown.
 """
 
 import re
@@ -24,31 +24,33 @@ BLOCKS = frozenset([
     *["header", "hgroup", "hr", "html", "legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option"],
     *["p", "plaintext", "pre", "search", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul", "xmp"],
 ])  # fmt: skip
-# The elements with `display: none` in the HTML standard, section 15.3.1, and those whose content browsers replace.
+# The elements with `display: none` in the HTML standard, section 15.3.1, and the elements whose content browsers
+# replace.
 NEVER_SHOWN = frozenset([
     *["head", "title", "script", "style", "template", "datalist", "noembed", "noframes", "noscript"],
     *["iframe", "object", "svg", "audio", "video", "canvas"],
 ])  # fmt: skip
 HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
-MAX_LEVELS = 100  # of nested quotes and lists in Markdown, which the parser reads recursively; deeper text is dropped
+MAX_LEVELS = 100  # of nested quotes and lists in Markdown. The parser is recursive and drops deeper text.
 SHORT_LINE_CHARS = 60  # prose is usually wrapped at 65 characters or more, and most lines of verse are shorter
 
 # XHTML may write these elements as empty tags (<script/>). An HTML parser ignores the slash and would treat the rest of
 # the page as their content.
 SELF_CLOSED = re.compile(r"<(script|style|title|template|noscript|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE)
-OPEN_READING = re.compile(r"(?=<rb\b)", re.IGNORECASE)  # in HTML, this tag ends a ruby reading, but not in libxml2
+OPEN_READING = re.compile(r"(?=<rb\b)", re.IGNORECASE)  # this tag ends a ruby reading in HTML, but not in libxml2
 
 
 def read_html(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a page."""
+    """Yield the text of an HTML page."""
     yield _page(file.whole(), file)
 
 
 def read_markdown(file: TextFile) -> Iterator[Text]:
     """Yield the text of a Markdown file (CommonMark with tables), without its front matter.
 
-    CommonMark joins the lines of a paragraph. A paragraph of mostly short lines is probably verse and keeps its lines.
+    CommonMark joins the lines of a paragraph. But a paragraph of mostly short lines is probably verse, so it keeps its
+    lines and is reported with `file.note`.
     """
     from markdown_it import MarkdownIt
     from mdit_py_plugins.front_matter import front_matter_plugin
@@ -66,9 +68,12 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Return whether most lines of a paragraph are short.
+    """Return whether most lines of a paragraph are short, and CommonMark would join some of its lines.
 
-    The last line does not count, because it is short in prose as well.
+    The last line does not count, because it may be short in prose as well.
+
+    Args:
+        children: the tokens inside the paragraph.
     """
     lengths, is_joined = [0], False
     for child in children:
@@ -89,13 +94,13 @@ def _page(html: str, file: TextFile) -> Text:
 
 
 def html_text(html: str, left_out: Counter[str] | None = None) -> str:
-    """Return the text of a page of HTML or XHTML. It ends with a line feed, unless it is empty.
+    """Return the text of an HTML or XHTML page. It ends with a line feed, unless it is empty.
 
-    The parser libxml2 repairs invalid pages as browsers do, and never fetches anything.
+    The parser, libxml2, repairs invalid pages as browsers do. It fetches nothing.
 
     Args:
-        html: the page.
-        left_out: if given, counts the elements with text that are left out.
+        html: source of the page.
+        left_out: if given, the numbers of hidden elements and ruby readings that were left out are added to it.
     """
     from lxml import etree
 
@@ -103,7 +108,7 @@ def html_text(html: str, left_out: Counter[str] | None = None) -> str:
         html = SELF_CLOSED.sub(r"<\1\2></\1>", html)
     collector = HtmlCollector()
     parser = etree.HTMLParser(target=collector, encoding="utf-8", huge_tree=True)
-    # The page is decoded already. The given encoding keeps libxml2 from following the declaration in the page again.
+    # The page has already been decoded. With a given encoding, libxml2 ignores the encoding that the page declares.
     parser.feed(OPEN_READING.sub("</rt></rp>", html).encode())
     text = str(parser.close())
     if left_out is not None:
@@ -112,7 +117,7 @@ def html_text(html: str, left_out: Counter[str] | None = None) -> str:
 
 
 class HtmlCollector(LineCollector):
-    """Collects the visible text of a page of HTML."""
+    """Collects the visible text of an HTML page."""
 
     blocks = BLOCKS
     spaces = frozenset(["td", "th"])

@@ -1,6 +1,6 @@
 """Read documents of word processors: .docx (Word) and .odt (OpenDocument, LibreOffice). Each paragraph becomes a line.
 
-Tracked insertions are read, and tracked deletions are left out. So are notes, comments, headers and footers.
+Tracked insertions are read. Tracked deletions, notes, comments, headers and footers are left out.
 """
 
 import re
@@ -13,17 +13,17 @@ from bukva.corpus.sources.formats.xml import inner_text, open_xml, parse_small_x
 from bukva.corpus.sources.formats.zipped import opened_book, read_part
 
 DOCX_BODY, ODT_BODY = re.compile(r"word/document\d*\.xml"), re.compile(r"content\.xml")
-MAX_SPACES = 1000  # limit for an element of .odt that represents many spaces
+MAX_SPACES = 1000  # limit for an element of an .odt that represents several spaces
 
 
 class DocxCollector(LineCollector):
-    """Collects the text of a .docx, which is only in elements `t`."""
+    """Collects the text of a .docx. The text is only in elements `t`."""
 
     blocks = frozenset(["p", "br", "cr"])
     preformatted = frozenset(["t"])
     inserts: Mapping[str, str] = {"tab": "\t", "noBreakHyphen": "-"}
     hidden: Mapping[str, str] = {
-        **dict.fromkeys(["pPr", "rPr", "sectPr", "Fallback"], ""),  # Fallback repeats a text box
+        **dict.fromkeys(["pPr", "rPr", "sectPr", "Fallback"], ""),  # `Fallback` repeats the content of a text box
         **dict.fromkeys(["footnoteReference", "endnoteReference"], "notes"),
         **dict.fromkeys(["del", "moveFrom"], "deletions"),
         "commentReference": "comments",
@@ -36,7 +36,7 @@ class DocxCollector(LineCollector):
 
 
 class OdtCollector(LineCollector):
-    """Collects the text of content.xml in an .odt."""
+    """Collects the text of content.xml, the part of an .odt that contains the text."""
 
     blocks = frozenset(["p", "h", "line-break"])
     inserts: Mapping[str, str] = {"tab": "\t"}
@@ -58,26 +58,26 @@ class OdtCollector(LineCollector):
 
 
 def read_docx(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a document, with its title and author."""
+    """Yield the text of a .docx, with its title and author."""
     yield _document(file, "a .docx", "docProps/core.xml", DOCX_BODY, "document", DocxCollector())
 
 
 def read_odt(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a document, with its title and author."""
+    """Yield the text of an .odt, with its title and author."""
     yield _document(file, "an .odt", "meta.xml", ODT_BODY, "document-content", OdtCollector())
 
 
 def _document(
     file: TextFile, kind: str, about: str, body: re.Pattern[str], root: str, collector: LineCollector
 ) -> Text:
-    """Return the text of the part `body`, with the title and author in the part `about`, if it exists.
+    """Return the text of a document, a zip of XML files, with its title and author.
 
     Args:
         file: the document.
-        kind: its type with an article, for errors.
-        about: name of the part with the title and author.
-        body: pattern for the name of the part with the text.
-        root: name of the root element of that part.
+        kind: type of the document with an article, for errors: `a .docx`.
+        about: name of the XML file with the title and author. If it does not exist, title and author are empty.
+        body: pattern for the name of the XML file with the text.
+        root: name of the root element in the XML file with the text.
         collector: collects the text.
     """
     title, author = "", ""
@@ -92,7 +92,7 @@ def _document(
 
 
 def _body(file: TextFile, kind: str, body: re.Pattern[str]) -> Iterator[str]:
-    """Yield the text of the part whose name matches `body`. download.encoding is ignored and the encoding detected."""
+    """Yield the XML file inside `file` whose name matches `body`, in pieces. download.encoding is ignored."""
     with opened_book(file, kind) as book:
         names = [name for name in book.namelist() if body.fullmatch(name)]
         if not names:

@@ -1,8 +1,8 @@
-"""Read subtitles, .srt (SubRip) and .vtt (WebVTT): the spoken lines without times, numbers, styles and speaker names.
+"""Read subtitle files, .srt (SubRip) and .vtt (WebVTT), without times, numbers, styles and speaker names.
 
 The lines of one subtitle are joined, because they are only broken to fit the screen. A line that begins with a dash
-belongs to another speaker and stays separate. Captions that roll up show a line again in the next subtitle. Such
-repeated lines are left out and counted.
+belongs to another speaker and stays separate. Rolling captions show lines of one subtitle again in the next subtitle.
+Such repeated lines are left out and counted.
 """
 
 import html
@@ -16,13 +16,16 @@ TIMES = re.compile(rf"\s*{TIME}\s*-->\s*{TIME}")
 READING = re.compile(r"<rt>.*?</rt>")
 TAG = re.compile(r"</?(?:b|i|u|s|font|c|v|lang|ruby|rt)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}", re.IGNORECASE)
 DASHES = ("-", "–", "—", "‐", "―")
-MAX_GAP_SECONDS = 0.05  # a subtitle after a longer gap does not continue the previous one
+MAX_GAP_SECONDS = 0.05  # after a longer gap, a subtitle does not repeat lines of the previous subtitle
 
-Cue = tuple[float, float, list[str]]  # start and end in seconds, and the lines
+Cue = tuple[float, float, list[str]]  # one subtitle: its start and end in seconds, and its lines
 
 
 def read_subtitles(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a subtitle file, with a line for each subtitle and each speaker."""
+    """Yield the text of a subtitle file.
+
+    Each subtitle becomes one line, or one line for each speaker if several speak. Repeated lines are left out.
+    """
     lines, previous, n_left_out = list[str](), (0.0, 0.0, list[str]()), 0
     for cue in _cues(file.whole()):
         n_repeated = _n_repeated(previous, cue)
@@ -38,11 +41,11 @@ def read_subtitles(file: TextFile) -> Iterator[Text]:
 
 
 def _cues(text: str) -> Iterator[Cue]:
-    """Yield the subtitles that have text."""
+    """Yield the subtitles in `text`, the content of a subtitle file, except subtitles without text."""
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
-    # not strict, because a file without times has one end but no start
+    # not strict, because for a file without times, `ends` has one element and `starts` none
     for (number, times), end in zip(starts, ends, strict=False):
         shown = lines[number + 1 : end]
         if is_vtt:  # an empty line ends the subtitle; notes, styles or the name of the next subtitle may follow
@@ -62,9 +65,9 @@ def _seconds(time: str) -> float:
 
 
 def _n_repeated(previous: Cue, cue: Cue) -> int:
-    """Return how many lines at the start of a subtitle repeat the last lines of the previous one.
+    """Return how many lines at the start of `cue` repeat the last lines of `previous`.
 
-    It is 0 if there is a gap between the two subtitles.
+    If there is a gap of more than MAX_GAP_SECONDS between the two subtitles, the result is 0.
     """
     if cue[0] > previous[1] + MAX_GAP_SECONDS:
         return 0

@@ -1,7 +1,7 @@
-"""Read tables: .csv, .tsv, .json, .jsonl (one JSON object per line) and .parquet. Each row is a text.
+"""Read tables: .csv, .tsv, .json, .jsonl (one JSON object per line) and .parquet. Each row contains one text.
 
-The columns title (or work), author, category and year are used if they exist, with names in upper or lower case. Other
-columns are ignored. All types except .json are read row by row.
+One column contains the texts. The columns title (or work), author, category and year describe the texts, if they exist.
+Their names may be in upper or lower case. Other columns are ignored. All file types except .json are read row by row.
 """
 
 import csv
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 METADATA_COLUMNS = ("title", "work", "author", "category", "year")
-MAX_LINE_CHARS = 1 << 24  # lines and cells are parsed as a whole; the longest novels have 4 million characters
-MAX_SAMPLE_CHARS = 1 << 20  # length of the sample from which the delimiter and quotes of a .csv are guessed
+MAX_LINE_CHARS = 1 << 24  # of a line or cell, which is parsed as a whole; the longest novels have 4 million characters
+MAX_SAMPLE_CHARS = 1 << 20  # length of the sample from which the delimiter and the use of quotes are guessed
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # for a table with one column, whose text may contain any of DELIMITERS
-BATCH_ROWS = 64  # a row may be a book
+BATCH_ROWS = 64  # rows in memory at a time; few, because a row may be a book
 BUFFER_BYTES = 1 << 20
 
 
 def read_jsonl(file: TextFile) -> Iterator[Text]:
-    """Yield the text of each line. The number of a row is its line number. Empty lines are skipped.
+    """Yield the text of each line. The row number of a text is its line number. Empty lines are skipped.
 
     Raises:
         BadTextError: the file cannot be read, or has a line of more than MAX_LINE_CHARS.
@@ -49,7 +49,11 @@ def _texts_of_lines(lines: Iterable[str], file: TextFile) -> Iterator[Text]:
 
 
 def _lines(pieces: Iterable[str], file: TextFile, advice: str) -> Iterator[str]:
-    """Yield the lines of a text without their line ends. If a line is too long, raise an error with `advice`."""
+    """Yield the lines of a text without their line feeds.
+
+    Raises:
+        BadTextError: a line has more than MAX_LINE_CHARS. The message ends with `advice`.
+    """
     rest = ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
@@ -61,12 +65,13 @@ def _lines(pieces: Iterable[str], file: TextFile, advice: str) -> Iterator[str]:
 
 
 def read_json(file: TextFile) -> Iterator[Text]:
-    """Yield the texts of a list of strings or objects, or the text of a single object.
+    """Yield the texts of a .json file that contains a string or object, or a list of strings and objects.
 
-    A file with one object per line is read as well, like .jsonl.
+    A .json file with one object per line is read like .jsonl.
 
     Raises:
-        BadTextError: the file cannot be read, is too large, is not JSON, or has no texts.
+        BadTextError: the file cannot be read, is larger than MAX_WHOLE_BYTES, is not JSON, or contains neither a string
+            nor an object with the key `file.column`.
     """
     content = file.whole("Convert it to .jsonl with `jq -c '.[]' FILE.json > FILE.jsonl`")
     try:
@@ -90,10 +95,10 @@ def read_json(file: TextFile) -> Iterator[Text]:
 
 
 def read_csv(file: TextFile) -> Iterator[Text]:
-    """Yield the text of each row of a table whose first row is the header.
+    """Yield the text of each row of a .csv or .tsv file, whose first row is the header.
 
-    The delimiter is the one of DELIMITERS that gives the header a text column. The first row after the header has
-    number 1. Quoted cells may contain line ends.
+    The delimiter and the use of quotes are guessed from the start of the file. The row after the header has number 1,
+    and empty rows are not counted. Quoted cells may contain line ends.
 
     Raises:
         BadTextError: the file cannot be read, or has no text column.
@@ -106,7 +111,7 @@ def read_csv(file: TextFile) -> Iterator[Text]:
         n_chars += len(line)
         if n_chars > MAX_SAMPLE_CHARS:
             break
-    if sample and sample[0].startswith("sep="):  # a line that declares the delimiter for Excel
+    if sample and sample[0].startswith("sep="):  # this line declares the delimiter for Excel
         del sample[0]
     delimiter = _delimiter(sample, file.column)
     records = _records(itertools.chain(sample, (f"{line}\n" for line in lines)), delimiter, _quoting(sample, delimiter))
@@ -123,7 +128,7 @@ def read_csv(file: TextFile) -> Iterator[Text]:
 
 
 def _records(lines: Iterable[str], delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[list[str] | csv.Error]:
-    """Yield each row that is not empty, or the error of a row with invalid quotes.
+    """Yield the cells of each row, except empty rows. For a row with invalid quotes, yield the error instead.
 
     If a quote is never closed, its row extends to the end of the file.
     """
@@ -145,7 +150,15 @@ def _header(records: Iterator[list[str] | csv.Error]) -> list[str]:
 
 
 def _delimiter(sample: list[str], column: str) -> str:
-    """Return the delimiter that gives the header a text column, or else the one that gives it the most columns."""
+    """Return the delimiter that splits the header into the most columns, with the text column `column` among them.
+
+    If no delimiter gives the header the text column, return the delimiter that gives it the most columns. If the header
+    consists of `column` alone, return NO_DELIMITER.
+
+    Args:
+        sample: the first lines of the table.
+        column: name of the text column.
+    """
     headers = {char: _header(_records(sample, char)) for char in DELIMITERS}
     if all(header == [column] for header in headers.values()):
         return NO_DELIMITER
@@ -153,10 +166,11 @@ def _delimiter(sample: list[str], column: str) -> str:
 
 
 def _quoting(sample: list[str], delimiter: str) -> int:
-    """Return how csv.reader should treat quotes.
+    """Return the argument `quoting` for csv.reader: csv.QUOTE_MINIMAL, or csv.QUOTE_NONE if quotes do not enclose
+    cells.
 
-    In some .tsv files, quotes are part of the texts and do not enclose cells. Quotes are read in that way if it leaves
-    fewer invalid rows in the sample.
+    In some .tsv files, quotes are part of the texts. They are read as part of the texts if `sample`, the first lines of
+    the table, then contains fewer invalid rows.
     """
 
     def n_invalid(quoting: int) -> int:
@@ -175,7 +189,7 @@ def _no_column(file: TextFile, columns: Iterable[str]) -> BadTextError:
 
 
 def _no_text(file: TextFile, row: Any) -> str:
-    """Return why a row has no text. List its columns if the text column is missing, which is possible in .jsonl."""
+    """Return the reason why `row` has no text. If the text column is missing, the reason lists the columns."""
     missing = isinstance(row, Mapping) and file.column not in row
     return f"has no text in column {file.column!r}" + (f"; its columns are: {_listed(row)}" if missing else "")
 
@@ -185,9 +199,10 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def read_parquet(file: TextFile) -> Iterator[Text]:
-    """Yield the text of each row.
+    """Yield the text of each row of a .parquet file.
 
-    A batch of rows and one page of the file are in memory. The program that wrote the file chose the size of its pages.
+    Only BATCH_ROWS rows and one page of the file are in memory at a time. The program that wrote the file chose the
+    size of its pages.
 
     Raises:
         BadTextError: the file is damaged, is not Parquet, or has no text column.
@@ -227,7 +242,7 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 
 
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
-    """Return the text of a row. If the row has none, reading the returned text raises a BadTextError."""
+    """Return the text and metadata of `row`. If the text is invalid, reading the result raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))
@@ -235,7 +250,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
     metadata = {key: metadata_value(cells.get(key)) for key in METADATA_COLUMNS}
     try:
         "".join([text, *metadata.values()]).encode()
-    except UnicodeEncodeError:  # JSON can contain half of a character: "\ud83d"
+    except UnicodeEncodeError:  # JSON may contain half of a character: "\ud83d"
         return _bad_row(file, number, "contains half a character (a lone surrogate)")
     if NUL in text:
         return _bad_row(file, number, "contains NUL (U+0000)")
@@ -245,7 +260,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
 
 
 def _bad_row(file: TextFile, number: int, why: str) -> Text:
-    """Return a text that raises a BadTextError when it is read, so that only this row is left out."""
+    """Return a text for row `number` that raises a BadTextError when it is read, so that only this row is left out."""
 
     def pieces() -> Iterator[str]:
         yield from ()

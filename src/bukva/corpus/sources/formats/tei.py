@@ -1,8 +1,8 @@
 """Read TEI, the format of scholarly editions and of drama corpora.
 
 Each paragraph, verse, speaker and heading becomes a line. The end of a printed line or page does not end a line. Where
-the editor gives two readings (choice), the edited one is read: reg, corr or expan. Notes, variants and deleted passages
-are left out.
+the editor gives an original and an edited reading (in an element `choice`), the edited reading is read: `reg`, `corr`
+or `expan`. Notes, variants and deleted passages are left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 ROOTS = ("TEI", "TEI.2", "teiCorpus")
-# a stage direction inside one of these elements is part of the line
+# a stage direction inside one of these elements does not begin a line
 WITHIN = frozenset(["p", "l", "ab", "s", "seg", "speaker", "head"])
-NOT_IN_NAMES = ("idno", "note", "date")  # elements that are removed from titles and author names
+NOT_IN_NAMES = ("idno", "note", "date")  # elements whose text does not belong to a title or author name
 
 
 class TeiCollector(LineCollector):
-    """Collects the text of an edition."""
+    """Collects the text of a TEI document."""
 
     blocks = frozenset([
         *["ab", "argument", "back", "body", "byline", "castGroup", "castItem", "castList", "closer", "dateline", "div"],
@@ -42,10 +42,10 @@ class TeiCollector(LineCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        # for each open element, the sides on which no space separates it from the text: left, right, both, or ""
+        # for each open element, the sides on which it joins the text without a space: left, right, both, or "" for none
         self._joins: list[str] = []
-        self._is_joined = False  # whether the next text follows without a space
-        # whether the last event was the end of a word, so that a word right after it needs a space
+        self._is_joined = False  # whether the next text is joined to the last text without a space
+        # whether an element `w`, a word, has just ended, so that a directly following word needs a space
         self._is_after_word = False
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:
@@ -87,7 +87,7 @@ class TeiCollector(LineCollector):
 
 
 def read_tei(file: TextFile) -> Iterator[Text]:
-    """Yield the text of an edition, with its title, authors and the year of its earliest source.
+    """Yield the text of a TEI document, with its title, authors and the year of its earliest source.
 
     Raises:
         BadTextError: the file is not well-formed XML, or not TEI.
@@ -109,7 +109,10 @@ def _author(author: "_Element") -> str:
 
 
 def _year(root: "_Element") -> str:
-    """Return the earliest year among the sources. Later years belong to reprints and to the edition itself."""
+    """Return the earliest year of the sources of the text, or "" if no source has a year.
+
+    Later years belong to reprints and to the digital edition.
+    """
     paths = ".//{*}sourceDesc//{*}date", ".//{*}profileDesc/{*}creation//{*}date", "{*}standOff//{*}event"
     dates = [date for path in paths for date in root.iterfind(path)]
     keys = "when", "notBefore", "from", "notAfter", "to"

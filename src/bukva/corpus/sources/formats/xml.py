@@ -1,8 +1,8 @@
 """Read the header and the text of an XML document in one pass.
 
-The documents are already decoded by TextFile.pieces, which takes the encoding from download.encoding or detects it. The
-encoding that a document declares is used only if its bytes are valid in it. Nothing is fetched from the network, and
-libxml2 limits the expansion of entities that a document declares.
+`TextFile.pieces` has already decoded the document. It takes the encoding from download.encoding or detects it. An
+encoding that the document declares only helps detection: it is used if all bytes of the document are valid in it.
+Nothing is fetched from the network, and libxml2 limits the expansion of entities that a document declares.
 """
 
 import html.entities
@@ -18,7 +18,7 @@ from bukva.corpus.sources.formats.lines import LineCollector
 if TYPE_CHECKING:
     from lxml.etree import XMLSyntaxError, _Element
 
-MAX_HEAD_CHARS = 1 << 20
+MAX_HEAD_CHARS = 1 << 20  # the element with the text is searched in this many characters
 OPTIONS = {"encoding": "utf-8", "resolve_entities": False, "no_network": True}
 ENTITY = re.compile(r"&(\w+);")
 MAX_ENTITY_CHARS = 33  # the longest entity of HTML, including & and ;
@@ -28,16 +28,16 @@ XML_ENTITIES = {"amp", "lt", "gt", "quot", "apos"}  # predefined in XML
 def open_xml(
     file: TextFile, pieces: Iterable[str], body: str, roots: Collection[str]
 ) -> "tuple[_Element, Iterator[str]]":
-    """Read the header of a document, up to the element with the text.
+    """Read the header of an XML document, up to the element with the text.
 
     Args:
-        file: the file, for errors.
-        pieces: the document, piece by piece.
+        file: the file that contains the document, for errors.
+        pieces: the whole document in pieces.
         body: name of the element with the text.
         roots: allowed names of the root element.
 
     Returns:
-        The root element with everything before the body, and the pieces of the whole document.
+        The root element, in which at least everything before `body` has been read, and the whole document in pieces.
 
     Raises:
         BadTextError: the document is not well-formed, or has another root element.
@@ -71,7 +71,12 @@ def open_xml(
 
 
 def xml_text(file: TextFile, characters: Iterable[str], collector: LineCollector) -> Iterator[str]:
-    """Yield the text of a document, and report which elements were left out.
+    """Yield the text that `collector` collects from an XML document, and call `file.note` if it left out elements.
+
+    Args:
+        file: the file that contains the document, for errors and reports.
+        characters: the whole document in pieces.
+        collector: a new collector for the format of the document.
 
     Raises:
         BadTextError: the document is not well-formed.
@@ -90,12 +95,12 @@ def xml_text(file: TextFile, characters: Iterable[str], collector: LineCollector
 
 
 def parse_small_xml(raw: bytes) -> "_Element":
-    """Parse a small document, such as the metadata of a book, and return its root element.
+    """Parse a small XML document, such as the metadata of a book, and return its root element.
 
-    The document need not be well-formed: the parser recovers from errors.
+    The document may be malformed, because the parser recovers from errors.
 
     Raises:
-        ValueError: the bytes are not XML at all.
+        ValueError: the parser finds no XML in `raw`.
     """
     from lxml import etree
 
@@ -109,12 +114,15 @@ def parse_small_xml(raw: bytes) -> "_Element":
 
 
 def local_name(tag: str) -> str:
-    """Return the name of an element without its namespace."""
+    """Return the name of an element without its namespace: "p" for "{http://www.tei-c.org/ns/1.0}p"."""
     return tag.rpartition("}")[2]
 
 
 def inner_text(element: "_Element | None", without: Collection[str] = ()) -> str:
-    """Return the text inside an element, with spaces between its parts, and remove the elements `without` from it."""
+    """Return the text inside `element` as one line, or "" if `element` is None.
+
+    Inner elements are separated by spaces. Inner elements with a name in `without` are removed from `element`.
+    """
     from lxml import etree
 
     if element is None:
@@ -124,9 +132,9 @@ def inner_text(element: "_Element | None", without: Collection[str] = ()) -> str
 
 
 def _with_entities_replaced(pieces: Iterable[str]) -> Iterator[str]:
-    """Replace the entities of HTML, such as &mdash;, by their characters.
+    """Yield the pieces of a document in which entities of HTML, such as &mdash;, are replaced by their characters.
 
-    Books often contain such entities, but XML does not define them without the DTD of HTML.
+    Books often contain entities of HTML, but XML does not define them without the DTD of HTML.
     """
     rest = ""
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Open books that are zip files. Nothing is unpacked to disk, and the limits of archives.py apply."""
+"""Open books and documents that are zip files. Nothing is unpacked to disk, and the limits of archives.py apply."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,15 +11,16 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError
 
 @contextlib.contextmanager
 def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
-    """Open a book to read its parts.
+    """Open a book that is a zip, and turn errors from reading it into errors that name the book.
 
     Args:
-        file: the zip.
-        kind: its expected type with an article, for errors: `an epub`.
+        file: the book.
+        kind: expected type of the book with an article, for errors: `an epub`.
 
     Raises:
-        BadTextError: the zip is damaged, or the code that reads the book finds a damaged part.
-        BukvaError: the zip exceeds a limit of archives.
+        BadTextError: the zip is damaged, or the code in the `with` block raises one of DAMAGED, such as ValueError, or
+            a BadEncodingError.
+        BukvaError: the zip exceeds a limit of archives.py.
     """
     try:
         with opened_zip(file.path) as book:
@@ -32,7 +33,7 @@ def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
 
 
 def read_part(book: ZipFile, name: str) -> bytes:
-    """Read a part of a book into memory.
+    """Return the content of the file `name` in the zip `book`.
 
     Raises:
         ValueError: the part is larger than MAX_WHOLE_BYTES.
