@@ -132,7 +132,7 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False, nice=True), title=f"{BITS} on val")
     line = alt.Chart(baseline).mark_line(interpolate="step-after", color=COLORS["counted"]).encode(x=x, y=y)
     base = alt.Chart(rows).encode(x=x, color=colors(rows, "verdict"))
-    intervals = base.mark_rule(opacity=0.5, strokeWidth=2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
+    intervals = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tooltips(rows))
     return to_spec((line + intervals + points).properties(height=300), description)
 
