@@ -1,7 +1,7 @@
 """Convert text to arrays of code points and back.
 
-numpy searches and counts the code points of an array far faster than Python searches and counts the
-characters of a string.
+numpy searches and counts the code points of an array far faster than Python searches and counts the characters
+of a string.
 """
 
 import unicodedata

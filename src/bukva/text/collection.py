@@ -1,9 +1,9 @@
 """Read and write collections of works.
 
 A collection is a folder with two files. text.txt contains all works in UTF-8, one after the other, with nothing between
-them. documents.parquet is the table of works. It has one row per work with the position of the work in text.txt, sorted
-by the code points of (category, author, work). If the corpus does not give the category or the author of a work, the
-value is `-`. A work is read and written in pieces, so it can be larger than the memory.
+them. documents.parquet is the table of works. It has one row per work, with the position of the work in text.txt. The
+rows are sorted by the code points of (category, author, work). If the corpus does not give the category or the author
+of a work, the value is `-`. A work is read and written in pieces, so it can be larger than the memory.
 """
 
 import hashlib

@@ -56,7 +56,7 @@ def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The ids of all splits, with the lengths of the works in them.
+    """The ids of all splits, and the number of ids of each work in each split.
 
     splits: split -> (N,) ids, in the order train, val, test.
     lengths: split -> (n_works,) number of ids of each work in this split.
@@ -120,7 +120,7 @@ class HeldOut:
         return {split: int(self.tokenizer.bytes_of(scored_ids(texts)).sum()) for split, texts in self.scored.items()}
 
     def describe(self) -> dict[str, Any]:
-        """Return the identity of the held-out text. Experiments can be compared only if it is equal.
+        """Return the identity of the held-out text. Experiments can be compared only if this identity is equal.
 
         The keys are `alphabet`, the alphabet of the tokenizer, and `text`, a dict of held-out split -> digest of its
         text. A digest is computed from the decoded text, so it does not depend on the tokenizer.

@@ -58,9 +58,9 @@ def bits_per_char(nats: CharNats) -> float:
 def nats_of_chars(nats: Nats, chars: npt.NDArray[np.int64]) -> CharNats:
     """Convert (n,) nats of ids to (N,) nats of characters. The sum stays the same.
 
-    The nats of an id are divided equally among its characters. An id may have no characters, if its bytes continue a
-    character that began before. The nats of such an id are first added to those of the last id with characters before
-    it or, at the start of the array, of the first id with characters.
+    The nats of an id are divided equally among its characters. An id has no characters if its bytes only continue a
+    character. Its nats are then added to the nats of the nearest earlier id that has characters. (At the start of the
+    array, they are added to the nats of the first id that has characters.)
 
     Args:
         nats: (n,) nats of each id.

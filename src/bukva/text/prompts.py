@@ -82,10 +82,10 @@ def default_prompt(tokenizer: Tokenizer) -> str:
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """Return a prompt of which all characters are in the vocabulary (see `without_unknown`).
+    """Compose a prompt, drop or replace its unknown characters (see `without_unknown`), and return the result.
 
     Raises:
-        BukvaError: `without_unknown` has left a character that is not in the vocabulary.
+        BukvaError: the result still has a character that is not in the vocabulary.
     """
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
@@ -96,7 +96,7 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return a text in Unicode NFC, or unchanged if it then has fewer characters that are not in the vocabulary.
+    """Return a text in Unicode NFC, or unchanged if the NFC form has more characters that are not in the vocabulary.
 
     In NFC, й is one character. macOS may write it as two characters. The corpus may also be written in this way, if no
     cleaning rule composes the characters.

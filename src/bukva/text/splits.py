@@ -51,7 +51,7 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
 
 
 def read_shares(tokens: Path) -> "pd.DataFrame":
-    """Read the table of shares (see division.py) from the folder of stage tokenize.
+    """Read the table of shares (see division.py) from `tokens`, the folder that stage tokenize writes.
 
     The columns `first_id` and `ids` are the position of the first id of a share and its number of ids.
     """

@@ -187,9 +187,9 @@ def _unix(text: str) -> str:
 
 
 def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return the lines of a piece that lie outside the marks of its work: number in the piece -> name of the rule.
+    """Return number of a line in a piece -> name of the rule that removes it, for lines outside the marks of the work.
 
-    If several rules would remove a line, the name of the first of these rules is returned.
+    If several rules would remove a line, its value is the name of the first of these rules.
 
     Args:
         outside: the lines of the whole work that lie outside its marks, as `lines_outside` returns them.
@@ -208,7 +208,7 @@ def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: s
 
 
 def _opening(text: str) -> str:
-    """Return at most OPENING_CHARS characters from the first line that is not blank, if possible whole words."""
+    """Return at most OPENING_CHARS characters of the first line that is not blank, if possible only whole words."""
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]

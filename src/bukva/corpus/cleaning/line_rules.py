@@ -74,7 +74,7 @@ class Normalise:
         return unicodedata.normalize(self.form, line)
 
     def changes(self, line: str) -> Iterator[Change]:
-        """Yield only one change: the first character that differs in the normal form."""
+        """Yield a single change, at the first character that differs in the normal form."""
         normal = unicodedata.normalize(self.form, line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))

@@ -1,7 +1,7 @@
-"""Find text that publishers put before and after a work, such as a license, by the marks that enclose the work.
+"""Find text that a publisher put before and after a work, such as a license.
 
-A mark is a line, or a few lines, that a regular expression recognizes. The text of the work begins after a start mark
-and stops before an end mark.
+The text of the work begins after a start mark and stops before an end mark. A mark is a line, or a few lines, that a
+regular expression matches.
 """
 
 import re
@@ -45,9 +45,10 @@ class Cut:
 
 
 def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range, str]]:
-    """Return the lines of a work that lie outside its marks, as ranges of lines with the name of the rule.
+    """Return the lines of a work that lie outside its marks.
 
-    The list is empty for a work without marks. Ranges of different rules may overlap.
+    Each item is a range of lines and the name of the rule that removes these lines. The list is empty for a work
+    without marks. Ranges of different rules may overlap.
 
     Args:
         cuts: the rules to apply.

@@ -110,7 +110,7 @@ class Record:
         self._lines += piece.lines
 
     def removed(self) -> list[dict[str, Any]]:
-        """Return one dict per rule, with the name as `rule` and the fields of `Removed`."""
+        """Return one dict per rule, with the name of the rule as `rule` and the fields of `Removed`."""
         return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
 
     def examples(self) -> dict[str, list[Example]]:

@@ -148,9 +148,9 @@ def rule_set(name: str) -> LineRules:
 def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
     """Return the rule set that the parameters select. Also return the reason, a phrase that the report shows.
 
-    With clean.rules=auto, this is `notes` if the letters fit (see `fitting_rules`) and `notes` removes at most
-    MOST_REMOVED of the text, otherwise `literary`. The second condition is needed because `notes` removes a whole line
-    for one Latin letter, and a line may be a paragraph.
+    With clean.rules=auto, the rule set is `notes` if the letters of the text fit (see `fitting_rules`) and `notes`
+    removes at most MOST_REMOVED of the text. Otherwise it is `literary`. The second condition is needed because `notes`
+    removes a whole line for one Latin letter, and a line may be a paragraph.
 
     Args:
         params: the parameters of stage clean.
@@ -171,7 +171,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 def _load(params: Clean, name: str) -> LineRules:
     """Load the rule set `name`, including the optional rules that clean.optional names.
 
-    If `name` is `file`, load the rule file that clean.file names.
+    With `name` = "file", load the user's rule file, which clean.file names.
     """
     if name == "file":
         source, file = params.file, resolve_existing(params.file)

@@ -4,10 +4,10 @@ A gram is a sequence of n consecutive characters. The index of the first text co
 multiple of `step`. In the second text, the grams at all positions are looked up in the index by their hashes. If two
 hashes are equal, the characters of the grams are compared before a match is reported.
 
-Every sequence of n + step - 1 or more characters contains an indexed gram. Therefore every repeat of this length is
-found, although the index is smaller than the text. (Manber, "Finding similar files in a large file system", 1994,
-samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same guarantee with
-twice as many entries.) A hash is a polynomial modulo 2^64.
+Every sequence of n + step - 1 or more characters of the first text contains an indexed gram. Therefore every repeat of
+this length is found, although the index is smaller than the text. (Manber, "Finding similar files in a large file
+system", 1994, samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same
+guarantee with twice as many entries.) A hash is a polynomial modulo 2^64.
 """
 
 from collections.abc import Iterator
@@ -44,8 +44,8 @@ class Index(NamedTuple):
     hashes: (M,) hash of each gram.
     positions: (M,) position of the first character of each gram.
     firsts: (2^bits + 1,) for each prefix, the number of the first entry with this prefix or a higher one.
-    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits of a hash occur. For most
-        grams that are not in the index, the flags are enough to know this. Such a lookup causes only one miss in the
+    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits of a hash occur. The flags
+        alone rule out most grams that are not in the index, so the lookup of such a gram causes only one miss in the
         processor's cache.
     shift: 64 - bits.
     n, step, min_kinds: the arguments of `index_parts`.
@@ -85,7 +85,7 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
 
 
 def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
-    """Yield arrays of about ENTRIES positions, which together are the positions of all grams, ascending."""
+    """Yield the positions of all grams to index, in ascending order and in arrays of about ENTRIES positions."""
     part: list[Ints] = []
     size = 0
     for start, stop in spans.tolist():
@@ -355,8 +355,9 @@ def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
 def chain(runs: Ints, owners: Ints, max_gap: int, look_back: int) -> Ints:
     """Join equal runs into chains if the runs follow each other in both texts.
 
-    The text in a gap between two runs of a chain was changed. The method is that of genome aligners such as MUMmer
-    (Delcher et al., "Alignment of whole genomes", 1999). The diagonal of a run is its position in the first text minus
+    The first text is the indexed text of `equal_runs`, the second text is the scanned text. A gap between two runs of a
+    chain is text that was changed. Genome aligners such as MUMmer (Delcher et al., "Alignment of whole genomes", 1999)
+    use the same method. The diagonal of a run is its position in the first text minus
     its position in the second text; a run is added to the chain with the nearest diagonal. Only the chains of the
     previous `look_back` runs are candidates, so that a text with a refrain does not take longer than other text.
 

@@ -77,7 +77,10 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
 
 
 def seed_kinds(codes: Codes, spans: Spans) -> int:
-    """Return the minimum number of different characters in a seed: KINDS, or fewer for text with a small alphabet."""
+    """Return how many different characters a seed, an indexed gram, must have at least.
+
+    The number is KINDS, or less for a text with a small alphabet.
+    """
     stops = spans[:, 1] - SEED + 1
     n_seeds = np.maximum(stops - spans[:, 0], 0)  # number of seeds in each span
     ends = np.cumsum(n_seeds)

@@ -68,10 +68,11 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """Yield the (N,) code points of the joined text as two arrays, for random access and for reading in sequence.
+    """Yield the (N,) code points of the joined text twice, as two arrays.
 
-    Both arrays map the same temporary file. The operating system reads ahead only in the second array. If it also read
-    ahead at every random access, a file that does not fit in memory would be read a hundred times (docs/dev/log.md).
+    The first array is for random access, the second for reading from start to end. Both arrays map the same temporary
+    file. The operating system reads ahead only in the second array. If it also read ahead at every random access, a
+    file that does not fit in memory would be read a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
@@ -155,7 +156,7 @@ def _cut(chars: Ints, share: Fraction) -> Ints:
 
 
 def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
-    """Return the (n_works,) number of the split of each work, for the strategies `by_work` and `by_author`.
+    """Return, for each of (n_works,) works, the number of its split, for the strategies `by_work` and `by_author`.
 
     `ends` are the fractions of the characters at which the splits end.
     """

@@ -151,7 +151,7 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
 def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
     """Yield all pieces of all shares, in the order of the text.
 
-    Each piece comes as its row in the table of shares, its work, and its text.
+    Each item is the row of the share in the table of shares, the work, and the text of the piece.
     """
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0

@@ -1,4 +1,4 @@
-"""Describe each split: its contents by author, category and decade, and how much of it also occurs in train."""
+"""Describe the contents of each split, and how much of val and test also occurs in train."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +75,7 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return one phrase for each split whose actual and requested fraction differ by more than MISSED."""
+    """Return a phrase for each split whose actual fraction differs from the requested one by more than MISSED."""
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
         f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"

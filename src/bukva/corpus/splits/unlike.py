@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 def bigram_bits(codes: Codes, train: Spans, held_out: Mapping[str, Spans]) -> dict[str, float]:
     """Return split -> bits per character of its median window under a bigram model of the training split.
 
-    For `train`, the number is the second highest of the medians of its parts. The result is empty if any split is too
+    For `train`, the value is the second highest of the medians of its parts. The result is empty if any split is too
     short to judge.
 
     Args:

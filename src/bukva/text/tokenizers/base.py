@@ -1,4 +1,4 @@
-"""Base class of the tokenizers, and the byte tokenizer.
+"""Define the base class of all tokenizers, and the byte tokenizer.
 
 An id stands for a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. (All other
 bytes of a character are 10xxxxxx in binary.) A model may generate ids whose bytes are not valid UTF-8; these bytes are
@@ -78,7 +78,10 @@ class Tokenizer(ABC):
         return b"".join(map(self.tokens.__getitem__, np.asarray(ids, np.int64).tolist()))
 
     def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) numbers of characters that begin in each id. Scores are divided by their sum."""
+        """Return, for each of (n,) ids, the number of characters that begin in it.
+
+        The sum of these numbers is the number of characters by which scores are divided.
+        """
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
@@ -86,7 +89,7 @@ class Tokenizer(ABC):
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def texts_of(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the n strings of characters that begin in each id. Joined, the strings are the text of the ids."""
+        """Return, for each of (n,) ids, the characters that begin in it. The strings joined are the text of the ids."""
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
         owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # which of the n ids contains each byte
         begins = _begins(utf8)
@@ -132,7 +135,7 @@ def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
 
 
 def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
-    """Return the sum of the counts of (N,) ids, which may be memory-mapped.
+    """Return the sum of counts_of(ids) for (N,) ids, which may be memory-mapped.
 
     `counts_of` is the method `chars_of` or `bytes_of` of a tokenizer.
     """

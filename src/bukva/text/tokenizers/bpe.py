@@ -1,7 +1,7 @@
 """Byte-level BPE, a tokenizer with one id for each byte sequence that is frequent in the training text.
 
 The vocabulary starts with the 256 byte values. Then the most frequent pair of neighboring tokens in the training text
-is merged into a new token, and so on, until the vocabulary is full. A text is encoded by the same merges in the same
+is merged into a new token, and so on, until the vocabulary is full. A text is encoded with the same merges in the same
 order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
 
 Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
