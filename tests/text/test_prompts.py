@@ -44,7 +44,7 @@ def test_an_unknown_character_is_rejected_with_advice():
     assert readable_prompt(TOKENIZER, "а б\n", "error") == "а б\n"
     assert rejection(readable_prompt, TOKENIZER, "аббат", "error") == (
         "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
-        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 5 of 'аббат'; "
+        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first unknown character is number 5 of 'аббат'; "
         "use another prompt, or sample.unknown=drop or replace."
     )
 
@@ -129,5 +129,5 @@ def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_
         _, reason = chosen_prompts(TOKENIZER, sample(), cleaning)
         assert reason == f"The prompts are beginnings of works, because sample.prompts is auto and {why}."
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
-        "params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list."
+        "params.yaml, sample.prompts=auto: no prompt suits this text; list your own prompts instead."
     )

@@ -1,1 +1,1 @@
-"""Text and ids: collections of works, tokenizers, splits on disk, and prompts."""
+"""Read and write works, splits and scores, convert text to ids and back, and choose prompts."""

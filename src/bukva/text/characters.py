@@ -1,4 +1,8 @@
-"""Text as arrays of code points, which numpy searches and counts far faster than Python does characters."""
+"""Convert text to arrays of code points and back.
+
+numpy searches and counts the code points of an array far faster than Python searches and counts the characters
+of a string.
+"""
 
 import unicodedata
 from collections.abc import Iterator
@@ -8,7 +12,7 @@ import numpy.typing as npt
 
 Codes = npt.NDArray[np.uint32]  # (N,) code points
 
-PIECE_CHARS = 1 << 18  # an array of this length mostly stays in the processor's cache
+PIECE_CHARS = 1 << 18  # an array of this many code points mostly stays in the processor's cache
 
 
 def code_points(text: str) -> Codes:
@@ -22,9 +26,9 @@ def from_code_points(codes: Codes) -> str:
 
 
 def pieces(text: str, end: str) -> Iterator[str]:
-    """Cut a text into pieces of at least PIECE_CHARS characters, each of which ends with `end`.
+    """Cut a text into pieces that end with `end` and have at least PIECE_CHARS characters.
 
-    The last piece may be shorter, or end with other text.
+    The last piece may be shorter, and may end differently.
     """
     start = 0
     while start < len(text):
@@ -35,5 +39,5 @@ def pieces(text: str, end: str) -> Iterator[str]:
 
 
 def describe(char: str) -> str:
-    """Describe a character, even an invisible one, for error messages: 'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)."""
+    """Describe a character for error messages, such as "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)"."""
     return f"{char!r} (U+{ord(char):04X} {unicodedata.name(char, 'without a name')})"

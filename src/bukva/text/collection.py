@@ -1,9 +1,9 @@
-"""A collection of works: one text, and a table of the works with their positions in the text.
+"""Read and write collections of works.
 
 A collection is a folder with two files. text.txt contains all works in UTF-8, one after the other, with nothing between
-them. documents.parquet has one row per work, sorted by the code points of (category, author, work). A category or
-author that the corpus does not give is `-`. The text is never in memory as a whole: a work is a stream of pieces and
-can be larger than the memory.
+them. documents.parquet is the table of works. It has one row per work, with the position of the work in text.txt. The
+rows are sorted by the code points of (category, author, work). If the corpus does not give the category or the author
+of a work, the value is `-`. A work is read and written in pieces, so it can be larger than the memory.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
-KEY = ["category", "author", "work"]  # unique; the works are sorted by it
+KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
 CONTINUATION = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 @dataclass(frozen=True)
 class Document:
-    """Category, author, name and year of a work. The year is text, because it can be a range (1863-1869)."""
+    """Category, author, name and year of a work. The year is a string, because it can be a range (1863-1869)."""
 
     category: str
     author: str
@@ -57,13 +57,13 @@ def write_collection(
     texts: Iterable[tuple[Document, Iterable[str]]],
     on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
-    """Write the text and the table. Return the table as read_table does.
+    """Write the text and the table of a collection. Return the table (see `read_table`).
 
-    The caller must make sure that an incomplete folder is never visible (bukva.core.files.atomic_folder).
+    After an error, the folder is incomplete. Callers therefore write to a temporary folder (see `atomic_folder`).
 
     Args:
-        folder: created if it does not exist.
-        texts: the works in any order, each as pieces of its text.
+        folder: folder of the collection. It is created if it does not exist.
+        texts: each work with its text in pieces. The works can be in any order.
         on_bad: called with each BukvaError that is raised while a work is read; the work is left out. By default, the
             error is raised.
 
@@ -88,29 +88,32 @@ def write_collection(
 
 
 def read_table(folder: Path) -> "pd.DataFrame":
-    """Return the table of a collection: one row per work, sorted. Only the year can be missing."""
+    """Return the table of works in a collection, with the columns of TYPES. Only the year can be missing."""
     import pandas as pd
 
     return pd.read_parquet(folder / TABLE)
 
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
-    """Yield the works of a table."""
+    """Yield each row of a table of works as a `Document`."""
     for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
 def decade(year: object) -> str:
-    """Return the decade of a year, such as 1860s, or `-` without a 4-digit year. For a range, use its first year."""
+    """Return the decade of a year, such as `1860s`, or `-` if `year` contains no 4-digit number.
+
+    The decade of a range such as 1863-1869 is the decade of its first year.
+    """
     match = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
     return f"{match.group()[:3]}0s" if match else MISSING
 
 
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield each work of a table with the pieces of its text, in which no character is changed.
+    """Yield each work of `table` together with an iterator over the pieces of its text.
 
-    A piece ends at a line end, unless the line is longer than PIECE_BYTES. Read all pieces of a work before you request
-    the next work.
+    Line ends are not converted. A piece ends at a line end, unless the line is longer than PIECE_BYTES. The pieces of a
+    work can be read only until the next work is requested.
     """
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
@@ -131,9 +134,9 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 
 
 def _last_end(text: bytes) -> int:
-    """Return where to cut a piece: after its last line end, else after its last space, else before its last character.
+    """Return where to cut a piece: after its last line feed, else after its last space, else before its last character.
 
-    The last character may be a carriage return, which must stay together with the line feed that follows it.
+    The last character may be a carriage return, which must not be separated from a line feed in the next piece.
     """
     return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(CONTINUATION)) - 1
 
@@ -141,7 +144,11 @@ def _last_end(text: bytes) -> int:
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one text. Return its row of the table, or None if a piece raised an error and the text was left out."""
+    """Append one work to the file, and return its row of the table.
+
+    If reading a piece raises a BukvaError, remove what was written of this work, call `on_bad` and return None. Without
+    `on_bad`, the error is raised.
+    """
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
@@ -161,7 +168,7 @@ def _write(
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Rewrite the texts in the order of the table, one piece at a time."""
+    """Rewrite the file with the works in the order of the table, without reading a whole work into memory."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

@@ -1,4 +1,7 @@
-"""Arrays of ids and of their losses. Models return nats per id; results are in bits per character."""
+"""Write and read arrays of ids, and convert their losses to scores.
+
+Models return a loss in nats for each id. Scores are in bits per character.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.unsignedinteger]  # (N,) ids, of the smallest type that can hold them
-Nats = npt.NDArray[np.floating]
-CharNats = npt.NDArray[np.float32]  # (N,) nats of characters
-NO_ID = -1  # fills positions before the start of a text
+Nats = npt.NDArray[np.floating]  # (N,) losses of ids, in nats
+CharNats = npt.NDArray[np.float32]  # (N,) losses of characters, in nats
+NO_ID = -1  # value for positions before the start of a text
 Scorer = Callable[[Ids], Nats]  # (n,) ids -> (n - 1,) nats of ids[1:], each given the ids before it
 
 
 @contextmanager
 def ids_file(path: Path, dtype: np.dtype[np.unsignedinteger]) -> Iterator[Callable[[Ids], object]]:
-    """Yield a function that appends ids to a new .npy file. Ids that are written are not kept in memory."""
+    """Yield a function that appends ids to a new .npy file. The file is valid only after the block has ended."""
     with path.open("wb") as file:
         _write_header(file, dtype, 0)
         begin = file.tell()
@@ -29,13 +32,16 @@ def ids_file(path: Path, dtype: np.dtype[np.unsignedinteger]) -> Iterator[Callab
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[np.unsignedinteger], n: int) -> None:
-    """Write the header for n ids. Its length does not depend on n, because numpy pads it for arrays that grow."""
+    """Write the header of a .npy file with n ids.
+
+    numpy pads the header, so its length does not depend on n and the header can be overwritten later.
+    """
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
     np.lib.format.write_array_header_1_0(file, header)
 
 
 def ids_at(ids: Ids, positions: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:
-    """Return the ids at `positions`, or NO_ID at positions before `first`, the start of their text."""
+    """Return the ids at `positions`, or NO_ID for positions before `first`, where the text starts."""
     return np.where(positions < first, NO_ID, ids[np.maximum(positions, 0)].astype(np.int64))
 
 
@@ -45,19 +51,20 @@ def bits(nats: float) -> float:
 
 
 def bits_per_char(nats: CharNats) -> float:
-    """Return the mean of (N,) nats of characters, in bits. Sum in float64."""
+    """Return the mean of (N,) nats of characters, converted to bits. The sum is computed in float64."""
     return bits(float(nats.sum(dtype=np.float64)) / len(nats))
 
 
 def nats_of_chars(nats: Nats, chars: npt.NDArray[np.int64]) -> CharNats:
-    """Convert (n,) nats of ids to (chars.sum(),) nats of characters. The sum stays the same.
+    """Convert (n,) nats of ids to (N,) nats of characters. The sum stays the same.
 
-    The nats of an id are divided equally among its characters. The nats of an id without characters (a byte within a
-    letter) are added to the character before it.
+    The nats of an id are divided equally among its characters. An id has no characters if its bytes only continue a
+    character. Its nats are then added to the nats of the nearest earlier id that has characters. (At the start of the
+    array, they are added to the nats of the first id that has characters.)
 
     Args:
         nats: (n,) nats of each id.
-        chars: (n,) number of characters of each id.
+        chars: (n,) number of characters of each id. N is the sum of these numbers.
     """
     starts = np.flatnonzero(chars)
     counts = chars[starts]

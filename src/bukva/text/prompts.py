@@ -1,7 +1,8 @@
-"""Prompts that the models continue. All characters of a prompt must be in the vocabulary.
+"""Choose and check the prompts that the models continue. All characters of a prompt must be in the vocabulary.
 
-With sample.prompts=auto, the prompts are the newline and the prompts of prompts.yaml for the scripts of the text.
-Prompts with characters outside the vocabulary are left out. If none is left, the beginnings of works are the prompts.
+With sample.prompts=auto, the prompts are the newline and the prompts in prompts.yaml for the main scripts of the text.
+Prompts with characters outside the vocabulary are left out. If no prompt of prompts.yaml is left, the beginnings of
+works are used instead.
 """
 
 import re
@@ -18,26 +19,26 @@ from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
-MAIN = 0.2  # share of the letters; a script with a smaller share gets no prompts
+MAIN = 0.2  # minimum share of the letters that makes a script a main script of the text
 KANA = ("Hiragana", "Katakana")
-KANA_SHARE = 0.1  # share of the letters that makes a text Japanese, including its Han letters
-ESCAPE = re.compile(r"\\[nt]")  # "\n" passed by -S is two characters, because only YAML interprets escape sequences
+KANA_SHARE = 0.1  # minimum share of kana that makes a text Japanese; its Han letters then count as Japanese
+ESCAPE = re.compile(r"\\[nt]")  # -S passes "\n" as two characters, because only YAML interprets escape sequences
 NEWLINE_ADVICE = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline"""
 
 
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the prompts, and the reason for the choice as sentences for the report.
+    """Return the prompts, and sentences for the report that say why these prompts were chosen.
 
     The prompts are those of params.yaml or, with sample.prompts=auto, prompts that fit the text.
 
     Args:
-        tokenizer: its alphabet decides which prompts can be used.
-        sample: section of params.yaml.
-        cleaning: the content of reports/cleaning.json, with the letters of the text by script and the beginnings of
-            works.
+        tokenizer: only prompts that it can encode are chosen.
+        sample: section `sample` of params.yaml.
+        cleaning: the content of reports/cleaning.json, which has the number of letters of each script and the
+            beginnings of works.
 
     Raises:
-        BukvaError: sample.prompts is auto, and no prompt consists of characters of the vocabulary.
+        BukvaError: with sample.prompts=auto, no prompt is left that the tokenizer can encode.
     """
     if sample.prompts != "auto":
         prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
@@ -52,7 +53,7 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
     if texts := newline + [opening for opening in openings if opening]:
         which = f"no prompt for {' or '.join(scripts)} fits its characters" if scripts else "the text has no letters"
         return texts, f"The prompts are beginnings of works, because sample.prompts is auto and {which}."
-    raise ParamsError("params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.")
+    raise ParamsError("params.yaml, sample.prompts=auto: no prompt suits this text; list your own prompts instead.")
 
 
 def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
@@ -76,16 +77,15 @@ def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:
-    """Return the newline, as in the lecture notes, or the first id's text if the vocabulary has no newline."""
+    """Return the newline, as in the lecture notes, or the text of id 0 if the vocabulary has no newline."""
     return "\n" if tokenizer.can_encode("\n") else tokenizer.decode([0])
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """Return the prompt with characters outside the vocabulary dropped or replaced by a space.
+    """Compose a prompt, drop or replace its unknown characters (see `without_unknown`), and return the result.
 
     Raises:
-        BukvaError: the prompt has such characters, and `unknown` is error, or nothing would be left of the prompt, or
-            the vocabulary has no space to replace them.
+        BukvaError: the result still has a character that is not in the vocabulary.
     """
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
@@ -96,19 +96,20 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return the text in Unicode NFC (with composed letters), unless the vocabulary contains more of its original form.
+    """Return a text in Unicode NFC, or unchanged if the NFC form has more characters that are not in the vocabulary.
 
-    macOS may write й as two characters. The corpus may also contain this form, if no cleaning rule composes it.
+    In NFC, й is one character. macOS may write it as two characters. The corpus may also be written in this way, if no
+    cleaning rule composes the characters.
     """
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
 
 
 def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """Compose a text, and drop characters outside the vocabulary or replace them by a space.
+    """Compose a text (see `composed`). With `unknown` = "drop", drop characters that are not in the vocabulary.
 
-    Such characters stay if `unknown` is error, if dropping would leave nothing, or if the vocabulary has no space to
-    replace them.
+    With `unknown` = "replace", replace these characters by spaces. They stay in the text if `unknown` is "error", if
+    dropping would leave nothing of the text, or if the vocabulary has no space.
     """
     text = composed(tokenizer, text)
     known = {char for char in (*text, " ") if tokenizer.can_encode(char)}
@@ -123,10 +124,10 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
     """Check that all characters of a text are in the vocabulary.
 
     Args:
-        tokenizer: the tokenizer.
+        tokenizer: the tokenizer with the vocabulary.
         text: the value of a parameter.
-        key: name of the parameter, for the error.
-        advice: the end of the error, which says what to do.
+        key: name of the parameter, for the error message.
+        advice: what the user should do; the end of the error message.
 
     Raises:
         BukvaError: a character is not in the vocabulary.
@@ -138,7 +139,10 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """Return the scripts with at least MAIN of the letters, and their shares, the largest first."""
+    """Return script -> share of the letters, for scripts with at least MAIN of the letters, the largest share first.
+
+    Kana and Han letters are counted as the script "Japanese" if at least KANA_SHARE of the letters are kana.
+    """
     total = sum(letters.values())
     shares = {script: count / total for script, count in letters.items()}
     if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:

@@ -1,7 +1,8 @@
-"""Scores per character on disk: the nats that models and baselines assign to every held-out character.
+"""Read and write scores per character: the nats that each model and baseline assigns to every held-out character.
 
-Stage evaluate writes the scores as a folder. Comparisons of experiments read only these files, so they need neither the
-models nor torch. Stage baselines writes the same kind of folder for its own rows, with their table in about.json.
+Stage evaluate writes a folder of scores with the files below. Comparisons of experiments read only these files, so they
+need neither the models nor torch. Stage baselines writes such a folder for the baselines; its about.json contains the
+table of the scores of the baselines.
 
 about.json            scoring windows, alphabet, digests of the texts, calibration of the GPT, and for each trained
                       model its number of parameters and the arithmetic that it was trained with
@@ -24,7 +25,7 @@ from bukva.text.collection import Document
 from bukva.text.ids import CharNats
 
 ABOUT, WORKS = "about.json", "works.csv"
-CONTEXT = "own work"  # what the context of a scored character is
+CONTEXT = "own work"  # about.json: the context of a scored character is text of the same work
 AGAIN = "run `dvc repro -f evaluate`"
 
 
@@ -35,7 +36,7 @@ class CharScores:
     about: the content of about.json.
     works: the G works, in the order of works.csv.
     chars: split -> (G,) number of scored characters of each work.
-    files: name in the folder -> path, for every file.
+    files: for each file of a score folder, its name in such a folder -> the path to read.
     """
 
     about: dict[str, Any]
@@ -45,13 +46,14 @@ class CharScores:
 
     @classmethod
     def read(cls, files: Mapping[str, Path]) -> "CharScores":
-        """Read scores from files that may be anywhere.
+        """Read about.json and works.csv. The other files are read by `nats`.
 
         Args:
-            files: name in the folder -> path, for every file.
+            files: for each file of a score folder, its name in such a folder -> the path to read. The paths can be in
+                different folders.
 
         Raises:
-            BukvaError: a file is missing or is not what stage evaluate writes.
+            BukvaError: about.json or works.csv is missing, or is not what stage evaluate writes.
         """
         try:
             about = read_json(files[ABOUT])
@@ -80,8 +82,8 @@ class CharScores:
 class Baselines:
     """Results of stage baselines.
 
-    table: split -> baseline -> bits per character. The training split has only baselines that are fitted to it.
-    best: name of the n-gram baseline with the fewest bits on val.
+    table: split -> baseline -> bits per character. For `train`, it has only baselines that are fitted to this split.
+    best: name of the n-gram baseline with the fewest bits per character on val.
     nats: baseline -> split -> (N,) nats of the held-out characters. Compressors are not included.
     """
 
@@ -90,18 +92,18 @@ class Baselines:
     nats: dict[str, dict[str, CharNats]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the results that about.json stores: all except the nats."""
+        """Return the part of the results that is stored in about.json: everything except the nats."""
         return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
     def load(cls, saved: CharScores) -> "Baselines":
-        """Return the results that stage baselines has saved."""
+        """Return the results that stage baselines saved, from its folder of scores."""
         nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
         return cls(saved.about["table"], saved.about["best_counted"], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder by their names within the folder, for CharScores.read."""
+    """Return name within the folder -> path, for each file of a folder and its subfolders (see `CharScores.read`)."""
     return {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""Read and write the splits on disk, in characters and in ids."""
+"""Read and write the files of the splits: the table of shares, and the ids of each split."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,14 @@ SPLITS = ("train", "val", "test")
 LENGTHS = "lengths.npy"
 SHARES = "shares.parquet"
 
-Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,) number of ids of each work in a split
+Lengths = npt.NDArray[
+    np.int64
+]  # (n_works, n_splits) or (n_works,) number of ids of each work in each split or in one split
 Spans = npt.NDArray[np.int64]  # (n_works, 2) start and stop of each work in a split, as positions in the joined corpus
 
 
 def names_in(shares: "pd.DataFrame") -> list[str]:
-    """Return the splits in a table of shares, in the order train, val, test."""
+    """Return the names of the splits in a table of shares, in the order train, val, test."""
     names = set(shares["split"])
     return [name for name in SPLITS if name in names]
 
@@ -33,8 +35,8 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
 
     Args:
         n_ids: split -> number of ids.
-        block_size: ids of a window; the model predicts one id more.
-        key: parameter that sets block_size, for the error.
+        block_size: number of ids in a window. The id after the window is needed as well.
+        key: name of the parameter that sets `block_size`, for the error message.
 
     Raises:
         BukvaError: a split is too short. The message names the shortest split.
@@ -49,16 +51,22 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
 
 
 def read_shares(tokens: Path) -> "pd.DataFrame":
-    """Read the table of shares that stage tokenize writes (see division.py), with first_id and ids of each row."""
+    """Read the table of shares (see division.py) from `tokens`, the folder that stage tokenize writes.
+
+    The columns `first_id` and `ids` are the position of the first id of a share and its number of ids.
+    """
     import pandas as pd
 
     return pd.read_parquet(tokens / SHARES)
 
 
 def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
-    """Write the ids of each split, and the number of ids of each work in each split.
+    """Write the ids of each split to <split>.npy, and the number of ids of each work in each split to lengths.npy.
 
-    The (N,) ids of the shares of a split are joined in folder/<split>.npy.
+    Args:
+        folder: folder that is written. It appears only when it is complete.
+        ids: (N,) ids of all shares, in the order of `shares`.
+        shares: the table of shares (see `read_shares`).
     """
     names, n_works = names_in(shares), int(shares["work"].max()) + 1
     lengths = np.zeros((n_works, len(names)), np.int64)
@@ -79,5 +87,5 @@ def load_splits(folder: Path) -> dict[str, Ids]:
 
 
 def load_lengths(folder: Path) -> dict[str, Lengths]:
-    """Return split -> (n_works,) number of ids of each work, in the order of the table of works."""
+    """Return split -> (n_works,) number of ids of each work in this split, in the order of the table of works."""
     return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))

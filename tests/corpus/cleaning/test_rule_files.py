@@ -41,7 +41,7 @@ def sentences(tmp_path, content):
 # ---- mistakes
 
 INVALID = "is not a valid Python regular expression"
-NAMES = "is not a valid rule name; use up to 40 of a-z, 0-9 and _, with a letter first, but not line_ends."
+NAMES = "is not a valid rule name; use 1 to 40 characters (a-z, 0-9, _), first a letter, but not line_ends."
 MISTAKES = [
     ({"name": "a", "delet": "x"}, "delet: unknown key with value 'x'; did you mean delete?"),
     ({"delete": "x"}, f"name: '' {NAMES}"),
@@ -50,14 +50,14 @@ MISTAKES = [
     ({"name": "line_ends", "delete": "x"}, f"name: 'line_ends' {NAMES}"),
     ({"name": "a", "delete": "x", "drop_lines": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
     ({"name": "a", "replace": "x"},
-     "by: None is not valid, because replace and by belong together; use both or neither."),
+     "by: None is not valid, because 'replace' and 'by' belong together; use both keys or neither."),
     ({"name": "a", "delete": "(x"},
      f"delete: '(x' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
      "examples)."),
     ({"name": "a", "replace": "(x)", "by": r"\2"},
      rf"replace: '(x)' {INVALID}: invalid group reference 2 at position 1; correct it (docs/text.md has examples)."),
     ({"name": "a", "replace": "x", "by": r"\n"},
-     r"by: '\\n' contains a line end, but rules see one line at a time; remove it."),
+     r"by: '\\n' contains a line end, but a rule is applied to one line at a time; remove the line end."),
     ({"name": "a", "cut_to": ["x"], "delete": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
     ({"name": "a", "cut_to": "x"}, "cut_to: 'x' (str) is invalid; it should be a valid list."),
     ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid; it should have at least 1 item after validation, "
@@ -148,7 +148,7 @@ def test_rules_without_an_end_are_rejected_by_the_text_that_shows_it(rules, line
         clean(f"{line}\n", endless)
     assert str(error.value) == (
         f"own.yaml, {what}, and the rules never stop changing it; "
-        f"change the rules so that none matches the output of a rule, or reorder them."
+        f"change the rules so that no rule matches the text that a rule inserts, or change their order."
     )
 
 

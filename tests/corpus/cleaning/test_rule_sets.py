@@ -85,7 +85,7 @@ def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_p
 
 def test_an_unknown_optional_rule_is_rejected(raw):
     known = "'latin' is not an optional rule of literary.yaml; use stress_accents or latin_passages."
-    none = "'latin' is not an optional rule of notes.yaml; it has none; use []."
+    none = "'latin' is not an optional rule of notes.yaml; this file has no optional rules, so use []."
     for rules, sentence in (("literary", known), ("auto", none)):
         assert rejection(raw("Раз."), rules, optional=["latin"]) == f"params.yaml, clean.optional: {sentence}"
 

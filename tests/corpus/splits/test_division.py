@@ -57,8 +57,8 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
     with pytest.raises(BukvaError) as error:
         divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
     assert str(error.value) == (
-        "params.yaml, split.duplicates: 'remove' leaves no text for train, because all of it also occurs in val or "
-        "test; use 'keep', or remove the copies from the corpus."
+        "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "
+        "or test; use split.duplicates=keep, or remove the copies from the corpus."
     )
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
@@ -114,8 +114,8 @@ def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number()
 
     tweets = [300] * 20  # val has 30 characters of each
     words = (
-        "most of val is the ends of 20 work(s), fewer than 32 characters of each, so a score on val says little about "
-        "whole works; use split.strategy=contiguous or by_work to hold out whole works"
+        "most of val consists of the ends of 20 work(s), with fewer than 32 characters each, so a score on val says "
+        "little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
     )
     assert said(tweets) == said([*tweets, 5_900]) == words
     assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
@@ -149,8 +149,8 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
     assert [*findings(report)] == [
         "25.1 % of the windows of 32 characters in val also occur in train, so a score on val measures memory as well "
         "as prediction (split.duplicates, split.strategy)",
-        "most of test is unlike train: it has 3.75 bits per character under a bigram model of train, but 15 of 16 "
-        "parts of train have at most 3.50; check whether texts end in a license, notes or an index (clean.rules, "
+        "most of test is unlike train: test has 3.75 bits per character under a bigram model of train, but 15 of 16 "
+        "parts of train have at most 3.50; check whether works end with a license, notes or an index (clean.rules, "
         "split.strategy)",
     ]
     without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}

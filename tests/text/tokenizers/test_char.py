@@ -43,7 +43,9 @@ def test_ids_have_the_smallest_unsigned_type_and_unknown_characters_are_found_in
     assert ids.dtype == tokenizer.dtype == np.dtype(f"uint{bits}")
     assert np.array_equal(ids, np.arange(n_chars))
     for unknown in (following, "\U0010ffff"):
-        with pytest.raises(BukvaError, match=rf"U\+{ord(unknown):04X} .* the first is character {n_chars + 1} of"):
+        with pytest.raises(
+            BukvaError, match=rf"U\+{ord(unknown):04X} .* the first unknown character is number {n_chars + 1} of"
+        ):
             tokenizer.encode("".join(known) + unknown)
 
 
@@ -56,7 +58,7 @@ def test_an_unknown_character_is_never_encoded(alphabet_with_text, char, place):
     with pytest.raises(BukvaError) as error:
         tokenizer.encode(text[:place] + char + text[place:])
     assert f"U+{ord(char):04X}" in str(error.value)
-    assert f"the first is character {place + 1} of" in str(error.value)
+    assert f"the first unknown character is number {place + 1} of" in str(error.value)
 
 
 def test_unknown_characters_are_named_with_code_points_and_the_first_position_and_at_most_five():
@@ -65,7 +67,7 @@ def test_unknown_characters_are_named_with_code_points_and_the_first_position_an
     assert str(error.value) == (
         "not in the vocabulary of 2 characters: '\\n' (U+000A without a name), '\\xa0' (U+00A0 NO-BREAK SPACE), "
         "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT), '😀' (U+1F600 GRINNING FACE); "
-        "the first is character 3 of 'абѣ\\xa0😀\\nба'"
+        "the first unknown character is number 3 of 'абѣ\\xa0😀\\nба'"
     )
     with pytest.raises(BukvaError) as error:
         CharTokenizer([]).encode("жедгвба")

@@ -1,7 +1,8 @@
-"""Clean the text of a corpus, and count every removed character.
+"""Clean the text of a corpus, and count the characters that each rule removes.
 
-The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. A piece ends at a line end,
-unless a line is too long for one piece. Rules that cut a work at its marks search the whole work first.
+A work is read in pieces, and the rules (rule_sets.py) are applied to one piece at a time. A piece ends at a line end,
+unless a line is too long for one piece. The rules that remove the text outside the start and end marks of a work
+(marks.py) search the whole work for marks before its first piece is cleaned.
 """
 
 import dataclasses
@@ -19,18 +20,21 @@ from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRu
 from bukva.corpus.cleaning.scripts import CharCounts
 from bukva.text.collection import Document, read_table, read_texts, write_collection
 
-LINE_ENDS = "line_ends"  # the rule that is part of every rule set
-OPENINGS = 3  # number of openings of works that the report keeps as possible prompts
-OPENING_CHARS = 30
-ALPHABET = 300  # number of symbols that the report lists
-MOSTLY_CUT = 0.5  # the report lists works that lose a larger share of their text to marks
+LINE_ENDS = "line_ends"  # name of the rule that converts line ends; every rule set has it
+OPENINGS = 3  # number of works whose first words the report keeps, because they can serve as prompts
+OPENING_CHARS = 30  # maximum number of characters of such first words
+ALPHABET = 300  # maximum number of different characters that the report lists
+MOSTLY_CUT = 0.5  # the report lists each work of which a larger share lies outside its marks
 
 
 class Piece(NamedTuple):
     """A piece of a work.
 
+    document: the work.
+    text: the text of the piece.
     goes_on: whether another piece of the work follows.
-    outside: lines of the piece that the marks of the work exclude.
+    outside: the lines of the piece that lie outside the start and end marks of the work: number of a line in the
+        piece, from 0 -> name of the rule that removes the line.
     """
 
     document: Document
@@ -43,15 +47,15 @@ def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside |
     """Clean a work, or one piece of a work.
 
     Every rule set turns line ends into line feeds. The rule set `none` changes nothing else. All other rule sets also
-    end each work with a line feed.
+    add a line feed to a work that does not end with one.
 
     Args:
         text: the work or the piece.
         rules: the rule set.
-        goes_on: whether another piece of the work follows. If the piece then ends within a line, that part of the line
-            is cleaned like a whole line.
-        outside: the lines that the marks of the work exclude. If None, `text` is a whole work, and its marks are
-            searched here.
+        goes_on: whether another piece of the work follows. In this case, `text` may end in the middle of a line. The
+            part of the line that is in `text` is then cleaned like a whole line.
+        outside: the lines to remove because they lie outside the start and end marks of the work (see marks.py). If
+            `None`, `text` must be a whole work, and this function finds the marks itself.
     """
     unix = _unix(text)
     if outside is None:
@@ -71,12 +75,13 @@ def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside |
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """Return the share of the characters that the line rules remove.
+    """Return the share of the characters of the collection `raw` that the line rules of `rules` remove.
 
-    Text outside the marks of a work is not counted, and each line end counts as one character.
+    The share is computed without the text outside the start and end marks of each work. Every line end counts as one
+    character.
     """
     kept, removed = 0, 0
-    with progress_bar(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
+    with progress_bar(f"clean: trying rule set {rules.name}", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):
             cleaned = clean(text, rules, goes_on, outside)
             kept += len(cleaned.text)
@@ -90,19 +95,25 @@ def removed_share(raw: Path, rules: LineRules) -> float:
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
     """Clean every work of the collection `raw` and write the cleaned collection to `target`.
 
-    A work that becomes empty stays in the collection.
+    A work of which nothing is left stays in the collection as an empty work.
 
     Args:
         raw: folder of the collection.
         target: folder of the cleaned collection.
         rules: the rule set.
-        why: the reason for the rule set, for the report.
+        why: the reason for choosing this rule set. It becomes part of the result.
 
     Returns:
-        The content of reports/cleaning.json: the rule set and the reason for it; the number of characters before and
-        after; what each rule removed, with examples; the works that lost most of their text to marks, with the share
-        that they lost; the letters of the cleaned text by script, its most frequent symbols, and the openings of a few
-        works.
+        The content of reports/cleaning.json, with these keys:
+        `rule_set`, `why`: the name of the rule set, and the argument `why`.
+        `works`: the number of works.
+        `chars_before`, `chars`: the number of characters before and after cleaning.
+        `symbols`: the number of different characters after cleaning.
+        `removed`, `examples`: what each rule removed (see `Record.removed` and `Record.examples`).
+        `mostly_cut`: name of a work -> share of its text outside its marks, if this is more than MOSTLY_CUT.
+        `letters`: script -> number of letters in the cleaned text.
+        `alphabet`: character -> count, for the most frequent characters of the cleaned text.
+        `openings`: the first words of up to OPENINGS works.
 
     Raises:
         BukvaError: only white space is left of the whole corpus. The message names the rules that removed the text.
@@ -134,7 +145,8 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
         table = write_collection(folder, ((document, cleaned_texts(document, parts)) for document, parts in works))
         chars = int(table["chars"].sum())
-        if all(char.isspace() for char, _ in counts.items()):  # a line keeps its end when a rule deletes its characters
+        # not a test for 0 characters, because a line of which a rule deletes all characters keeps its line feed
+        if all(char.isspace() for char, _ in counts.items()):
             raise ParamsError(_nothing_left(rules.name, record.totals))
     return {
         "rule_set": rules.name,
@@ -153,10 +165,10 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 
 
 def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
-    """Yield the pieces of all works. An empty work has one empty piece.
+    """Yield the pieces of all works in the collection `raw`. An empty work has one empty piece.
 
-    If the rules search for marks, a work of several pieces is read twice, because a mark in the last piece can exclude
-    lines of the first piece.
+    If `rules` has rules that search for marks, a work of several pieces is read twice: a mark in the last piece can
+    cause lines of the first piece to be removed.
     """
     table = read_table(raw)
     for (document, texts), (_, again) in zip(read_texts(raw, table), read_texts(raw, table), strict=True):
@@ -175,9 +187,14 @@ def _unix(text: str) -> str:
 
 
 def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return the lines of one piece that lie outside the marks of its work.
+    """Return number of a line in a piece -> name of the rule that removes it, for lines outside the marks of the work.
 
-    If several rules exclude a line, the first of them removes it.
+    If several rules would remove a line, its value is the name of the first of these rules.
+
+    Args:
+        outside: the lines of the whole work that lie outside its marks, as `lines_outside` returns them.
+        first_line: number of the first line of the piece in the work.
+        text: the piece.
     """
     if not outside or not text:
         return {}
@@ -191,7 +208,7 @@ def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: s
 
 
 def _opening(text: str) -> str:
-    """Return the start of the first line that is not blank, cut at the end of a word."""
+    """Return at most OPENING_CHARS characters of the first line that is not blank, if possible only whole words."""
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]

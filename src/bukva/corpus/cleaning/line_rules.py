@@ -1,10 +1,12 @@
-"""Cleaning rules for single lines.
+"""Define cleaning rules for single lines, and rule sets.
 
-A rule set is a list of named rules. All of them are applied to a line, again and again, until the line no longer
-changes. Therefore cleaning a cleaned text changes nothing. (Rule sets with `once` are the exception.) A work can be
-divided into pieces at any line end, because each line is cleaned separately.
-Rules that cut a work at its marks (bukva.corpus.cleaning.marks) come first. Line rules do not see the lines that these
-rules remove.
+A rule set is a list of named rules. All its rules are applied to a line again and again, until the line no longer
+changes. Therefore, cleaning a text a second time changes nothing. (A rule set with `once` is the exception, because its
+rules are applied to each line only once.) Each line is cleaned separately, so a work can be divided into pieces at any
+line end.
+
+The rules that remove the text outside the marks of a work (marks.py) come first. The rules for single lines are not
+applied to lines that have been removed in this way.
 """
 
 import functools
@@ -19,17 +21,19 @@ from bukva.core.errors import ParamsError
 from bukva.corpus.cleaning.marks import Cut, Outside
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
 
-MAX_SAME_LENGTH = 10  # passes that may leave the length of a line unchanged; rules in an unlucky order need several
+# Maximum number of passes over a line that change the line but not its length. Rules in an unlucky order need several.
+MAX_SAME_LENGTH = 10
 
-Change = tuple[int, int, str]  # one change in a line: start, stop and replacement
+Change = tuple[int, int, str]  # one change in a line: start and stop of the replaced text, and its replacement
 
-# Every rule has a name, which counts and errors use. `act` returns the changed line, or None to remove it. `changes`
-# yields at least one change; call it only for a line that the rule changes. Lines are passed without their line feed.
+# Every rule has a name, which counts and errors use. `act` returns the line after the rule, or None if the rule removes
+# the line. `changes` yields each change that the rule makes in a line; call it only for a line that the rule changes.
+# Lines are passed without their line feed.
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """Replace the matches of a regular expression; delete them if the template is empty."""
+    """Replace each match of `pattern` with `template`, or delete the match if `template` is empty."""
 
     name: str
     pattern: re.Pattern[str]
@@ -47,7 +51,7 @@ class Substitute:
 
 @dataclass(frozen=True)
 class DropLines:
-    """Remove each line that contains a match of a regular expression."""
+    """Remove each line that contains a match of `pattern`."""
 
     name: str
     pattern: re.Pattern[str]
@@ -61,7 +65,7 @@ class DropLines:
 
 @dataclass(frozen=True)
 class Normalise:
-    """Convert each line to a normal form of Unicode."""
+    """Convert each line to the Unicode normal form `form`."""
 
     name: str
     form: Literal["NFC", "NFKC"]
@@ -70,7 +74,7 @@ class Normalise:
         return unicodedata.normalize(self.form, line)
 
     def changes(self, line: str) -> Iterator[Change]:
-        """Yield one change, at the first character that differs."""
+        """Yield a single change, at the first character that differs in the normal form."""
         normal = unicodedata.normalize(self.form, line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))
@@ -84,9 +88,13 @@ LineRule = Substitute | DropLines | Normalise
 class LineRules:
     """A rule set.
 
+    name: name of the rule set.
     source: name of the rule file in error messages.
-    cuts: rules that cut a whole work at its marks, before the line rules.
-    once: apply the rules to each line only once, as the lecture notes do.
+    line_rules: the rules for single lines, in the order in which they are applied.
+    cuts: the rules that remove the text outside the start and end marks of a work (see `Cut`). They are applied before
+        the line rules.
+    once: whether the line rules are applied to each line only once, as in the lecture notes. Otherwise they are applied
+        until the line no longer changes.
     """
 
     name: str
@@ -101,14 +109,15 @@ class LineRules:
         return tuple(rule.name for rule in (*self.cuts, *self.line_rules))
 
     def apply(self, text: str, outside: Outside) -> Cleaned:
-        """Clean one or more complete lines, each of which ends with a line feed.
+        """Clean one or more whole lines.
 
         Args:
-            text: the lines.
-            outside: the number of each line to remove first -> the name of the rule that removes it.
+            text: the lines. Each of them ends with a line feed.
+            outside: the lines to remove because they lie outside the start and end marks of the work: number of a line
+                in `text`, from 0 -> name of the rule that removes the line.
 
         Raises:
-            BukvaError: the rules never stop changing a line.
+            BukvaError: the line rules would change a line again and again without end.
         """
         removed: RemovedByRule = dict.fromkeys(self.rule_names, Removed())
         examples: dict[str, list[Example]] = {rule: [] for rule in self.rule_names}
@@ -130,7 +139,11 @@ class LineRules:
         return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:
-        """Apply all rules in their order until the line no longer changes; return None if a rule removes it."""
+        """Apply the line rules until the line no longer changes. Return the line, or None if a rule removes it.
+
+        `number` is the number of the line. Each time a rule changes the line, this function calls `record` with the
+        rule, `number`, the line before, and the line after or None.
+        """
         passes_left, is_first = MAX_SAME_LENGTH, True
         while True:
             before, last = line, ""
@@ -144,7 +157,8 @@ class LineRules:
                 line = after
             if line == before or self.once:
                 return line
-            # The loop ends, because each pass after the first shortens the line, except for MAX_SAME_LENGTH passes.
+            # The loop ends, because each pass after the first must shorten the line. Only MAX_SAME_LENGTH passes may
+            # change the line without changing its length.
             if not is_first:
                 passes_left -= len(line) >= len(before)
                 if passes_left < 0 or len(line) > len(before):
@@ -154,5 +168,5 @@ class LineRules:
 
 def _endless(source: str, rule: str, before: str, after: str) -> str:
     what = f"{shorten(before)} becomes {shorten(after)}, and the rules never stop changing it"
-    advice = "change the rules so that none matches the output of a rule, or reorder them"
+    advice = "change the rules so that no rule matches the text that a rule inserts, or change their order"
     return f"{source}, rule {rule}: {what}; {advice}."

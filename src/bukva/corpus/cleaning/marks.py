@@ -1,4 +1,8 @@
-"""Find the text outside the marks of a work, such as the license before and after a book."""
+"""Find text that a publisher put before and after a work, such as a license.
+
+The text of the work begins after a start mark and stops before an end mark. A mark is a line, or a few lines, that a
+regular expression matches.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,20 +10,21 @@ from dataclasses import dataclass
 
 MARK_CHARS = 1000  # a longer mark can be missed at the border of two pieces of a work
 
-Outside = Mapping[int, str]  # number of a line -> name of the rule that removes it
-Mark = tuple[range, bool]  # the lines of a mark, and whether it is a start mark
+Outside = Mapping[int, str]  # number of a line outside the marks -> name of the rule that removes the line
+Mark = tuple[range, bool]  # numbers of the lines of a mark, and whether the mark is a start mark
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Remove the lines before the text of a work, up to a start mark, and the lines after it, from an end mark on.
+    """Rule that removes the lines up to and including a start mark, and the lines from an end mark on.
 
+    name: name of the rule.
     starts: patterns of start marks.
     ends: patterns of end marks.
 
-    Only white space may come before a mark in its line. All lines that a mark touches are removed. The text between an
-    end mark and the next start mark is removed, so every book of a file with several books is kept. A start mark that
-    follows another start mark removes only its own lines.
+    A match is a mark only if nothing but white space comes before it in its line. The text between an end mark and the
+    next start mark is removed, so in a file of several books every book is kept. If a start mark follows another start
+    mark, only its own lines are removed.
     """
 
     name: str
@@ -27,7 +32,7 @@ class Cut:
     ends: tuple[re.Pattern[str], ...]
 
     def marks(self, text: str, is_line_start: bool) -> Iterator[Mark]:
-        """Yield the marks in a text. The number of its first line is 0.
+        """Yield each mark in a text: the range of its lines, counted from 0, and whether it is a start mark.
 
         `is_line_start` says whether the text begins at the start of a line.
         """
@@ -40,20 +45,21 @@ class Cut:
 
 
 def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range, str]]:
-    """Return the lines of a work that lie outside its marks, with the name of the rule that removes them.
+    """Return the lines of a work that lie outside its marks.
 
-    A work without marks has no such lines.
+    Each item is a range of lines and the name of the rule that removes these lines. The list is empty for a work
+    without marks. Ranges of different rules may overlap.
 
     Args:
-        cuts: the rules.
-        texts: the pieces of the work. Their lines end with a line feed.
+        cuts: the rules to apply.
+        texts: the pieces of the work. Line ends are line feeds.
     """
     marks: dict[str, list[Mark]] = {cut.name: [] for cut in cuts}
     tail, first_line, is_line_start = "", 0, True
     for piece in texts:
         text = tail + piece
         for cut in cuts:
-            for lines, is_start in cut.marks(text, is_line_start):  # a mark in the tail may come twice, without harm
+            for lines, is_start in cut.marks(text, is_line_start):  # finding a mark twice does no harm
                 marks[cut.name].append((range(lines.start + first_line, lines.stop + first_line), is_start))
         tail, is_line_start = text[-MARK_CHARS:], False
         first_line += text.count("\n") - tail.count("\n")
@@ -62,7 +68,10 @@ def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range
 
 
 def _outside(marks: list[Mark], n_lines: int) -> Iterator[range]:
-    """Yield the lines before start marks and after end marks. The lines of the marks are included."""
+    """Yield the ranges of lines up to start marks and from end marks on, including the lines of the marks.
+
+    `marks` is sorted in place. `n_lines` is the number of lines of the work.
+    """
     marks.sort(key=lambda mark: mark[0].start)
     outside_from = 0 if marks and marks[0][1] else None
     for lines, is_start in marks:

@@ -1,4 +1,4 @@
-"""Format reports/corpus.md: the size, authors and symbols of the corpus, and what cleaning removed."""
+"""Format the page reports/corpus.md, which describes the cleaned corpus and the text that cleaning removed."""
 
 import re
 import unicodedata
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SPECIAL = re.compile(r"[\\`*_~\[\]<>|&$#]")  # characters with a meaning in Markdown
-MOST_LABELS = 30  # rows of a table of authors, categories or decades; the others share one more row
-MOST_SYMBOLS = 200
-SCRIPTS = 5  # number of scripts that the page names
-COUNTS = ("chars", "lines", "places")  # columns of the table of rules
+MOST_LABELS = 30  # maximum number of authors, categories or decades in a table; one more row sums up all others
+MOST_SYMBOLS = 200  # maximum number of characters in the table of symbols
+SCRIPTS = 5  # maximum number of scripts that the page names
+COUNTS = ("chars", "lines", "places")  # columns of numbers in the table of rules
 NOT_GIVEN = "not given"  # label of works without author, category or year
 
 
@@ -24,8 +24,8 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
     Args:
         cleaning: the content of reports/cleaning.json.
-        works: the table of the cleaned collection.
-        author: the word for its authors, such as author or collection.
+        works: the table of works of the cleaned collection.
+        author: the word for the authors in this corpus: "author" or "collection" (see `author_word`).
     """
     chars, before = cleaning["chars"], cleaning["chars_before"]
     scripts = ", ".join(
@@ -54,7 +54,15 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
 
 def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    """Yield a table of the labels with most characters, with one row for all others. Decades are in their order."""
+    """Yield a heading and a table of the labels with the most characters, with one more row for all other labels.
+
+    Decades are in the order of time, other labels in the order of their numbers of characters.
+
+    Args:
+        chars: number of characters of each work.
+        labels: label of each work, such as its author.
+        word: the word for the labels, such as "author".
+    """
     sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
     most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
     rows = [
@@ -108,28 +116,31 @@ def _share(part: int, whole: int, digits: int = 1) -> str:
     return f"{100 * part / max(1, whole):.{digits}f} %"
 
 
-# ---- Markdown of arbitrary text, such as names of works and removed passages
+# ---- conversion of arbitrary text, such as names of works and removed passages, to Markdown
 
 
 def plain(text: str) -> str:
-    """Escape a text so that Markdown shows it unchanged, on one line."""
+    """Escape a text so that Markdown shows the same text on one line, with code points for invisible characters."""
     return SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
 def code(text: str) -> str:
-    """Format a text as code in a table cell, including its white space. An empty text becomes an empty cell."""
+    """Format a text as Markdown code for a table cell. White space is kept, and an empty text gives an empty cell."""
     shown = visible(text).replace("|", "\\|")
     if not shown:
         return ""
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     first, last = shown[0], shown[-1]
-    is_cut = first == last == " " and not shown.isspace()  # Markdown removes a space from both ends
+    is_cut = first == last == " " and not shown.isspace()  # Markdown removes one space from each end of the code
     pad = " " if "`" in (first, last) or is_cut else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a table. Cells are Markdown; a column whose name begins with `#` is aligned to the right."""
+    """Return a Markdown table. The cells must already be Markdown.
+
+    A column whose name begins with `#` is aligned to the right, and is shown without the `#`.
+    """
     titles = [column.removeprefix("#") for column in columns]
     rule = ["---:" if column.startswith("#") else "---" for column in columns]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rule, *rows))

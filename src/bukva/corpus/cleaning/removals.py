@@ -1,4 +1,4 @@
-"""Count the text that each cleaning rule removes, and collect examples of it."""
+"""Count the characters that each cleaning rule removes, and collect examples of the removed text."""
 
 import dataclasses
 from collections import Counter
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CONTEXT_CHARS = 30  # characters that an example shows on each side of the removed text
-LONGEST = 60  # characters of removed text that an example shows
-EXAMPLES = 5  # examples of one rule
-ALL_EXAMPLES = 60  # examples of all rules together; keeps the report below 50 kB
+CONTEXT_CHARS = 30  # maximum number of characters that an example shows on each side of the removed text
+LONGEST = 60  # maximum number of characters of removed text that an example shows
+EXAMPLES = 5  # maximum number of examples of one rule
+ALL_EXAMPLES = 60  # maximum number of examples of all rules together, so that the report stays below 50 kB
 
 
 @dataclass(frozen=True)
 class Removed:
     """Amount of text that one rule removed.
 
-    chars: removed characters, line ends included; negative if the rule added more than it removed.
-    lines: removed lines.
-    places: number of matches that the rule changed; for a rule that removes lines, number of lines.
+    chars: number of removed characters, including line ends; negative if the rule added more than it removed.
+    lines: number of removed lines.
+    places: number of places that the rule changed. A replaced match is one place, and so is a removed line.
     """
 
     chars: int = 0
@@ -30,11 +30,16 @@ class Removed:
 
 
 RemovedByRule = dict[str, Removed]
-Example = dict[str, Any]  # line (counted from 0), before, removed, after, and replacement if there is one
+# A change by a rule. The keys are line (counted from 0), before, removed, after, and replacement if it is not empty.
+Example = dict[str, Any]
 
 
 def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
-    """Return an example of a rule that replaced text[start:stop]. Its context does not go beyond the line."""
+    """Return an example of a rule that replaced text[start:stop] with `replacement`.
+
+    The text before and after the change is shown only as far as it is in the same line. `line` is the number of this
+    line, from 0.
+    """
     first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
     after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
     whole = text[start:stop]
@@ -51,8 +56,10 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 class Cleaned:
     """A text after cleaning.
 
+    text: the text that is left.
     lines: number of lines before cleaning.
-    examples: the first examples of each rule.
+    removed: rule -> amount of text that the rule removed.
+    examples: rule -> the first examples of its changes.
     """
 
     text: str
@@ -62,30 +69,32 @@ class Cleaned:
 
     @property
     def chars_before(self) -> int:
-        """Number of characters before cleaning; every one is either kept or accounted for."""
+        """Number of characters before cleaning: those that are left and those that the rules removed."""
         return len(self.text) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:
-    """Collect the counts and examples of a whole collection, work by work.
+    """Sum up what each rule removes from a whole collection, and keep a few examples for each rule.
 
-    Examples come from as many works as possible: the first example of any work is preferred to the second example of
-    another work.
+    Call `begin` at the start of each work, then `add` for each piece of the work. Examples come from as many works as
+    possible: the first example of any work is preferred to the second example of another work.
+
+    totals: rule -> amount of text that the rule has removed so far.
     """
 
     def __init__(self, rules: Sequence[str]) -> None:
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        # each example with its number within its work
+        # rule -> its examples, each with its number among the examples of the same work, from 0
         self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}
         self.begin("")
 
     def begin(self, work: str) -> None:
-        """Start the next work."""
+        """Start a new work. `work` is the name that its examples show."""
         self._work, self._lines, self._seen = work, 0, Counter[str]()
 
     def add(self, piece: Cleaned) -> None:
-        """Add the next piece of the current work."""
+        """Add what the rules removed from the next piece of the current work."""
         for rule, removed in piece.removed.items():
             self.totals[rule] += removed
         for rule, examples in piece.examples.items():
@@ -101,14 +110,17 @@ class Record:
         self._lines += piece.lines
 
     def removed(self) -> list[dict[str, Any]]:
-        """Return the counts of each rule."""
+        """Return one dict per rule, with the name of the rule as `rule` and the fields of `Removed`."""
         return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
 
     def examples(self) -> dict[str, list[Example]]:
-        """Return the examples of the rules that changed something."""
+        """Return rule -> examples of its changes, only for rules that changed something.
+
+        Each example also has the key `work`, and its `line` is counted from 1 at the start of the work.
+        """
         return {rule: [one for _, one in kept] for rule, kept in self._examples.items() if kept}
 
 
 def visible(text: str) -> str:
-    """Replace the invisible characters of a text by their code points, such as <U+00AD>."""
+    """Replace each invisible character of a text with its code point, such as <U+00AD>."""
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

@@ -1,7 +1,7 @@
 """Load cleaning rule sets.
 
-A rule set is one of bukva's own, or a user's rule file (docs/text.md describes the format). With clean.rules=auto, it
-is the one of bukva's rule sets that fits the text.
+A rule set is part of bukva, or it is a rule file that the user wrote (docs/text.md describes the format). With
+clean.rules=auto, bukva selects `notes` or `literary`, whichever fits the text.
 """
 
 import functools
@@ -26,22 +26,25 @@ from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
 from bukva.text.collection import read_table
 
 RULES = Path(__file__).parent / "rules"
-MOST_REMOVED = 0.15  # share of a text that `notes` may remove under `auto`; it removes 0.11 of RusLit
-MOST_RULES = 60  # rules of one file; the report has room for an example of each
+MOST_REMOVED = 0.15  # maximum share of a text that `notes` may remove with clean.rules=auto; it removes 0.11 of RusLit
+MOST_RULES = 60  # maximum number of rules in a file, because the report has room for one example of each
 ACTIONS = ["drop_lines", "delete", "replace", "normalise", "cut_to", "cut_from"]
-CUTS = ["cut_to", "cut_from"]  # two keys of one action; one of them is enough
-PUBLISHERS = "publishers"  # the rule set that literary and notes include
+CUTS = ["cut_to", "cut_from"]  # the keys of the action that cuts a work at its marks; one of the two keys is enough
+PUBLISHERS = "publishers"  # the rule set that `literary` and `notes` include
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Marks = Annotated[list[str], Field(min_length=1)]
-LINE_END = re.compile(r"[\n\r]|\\[nr]")  # the character itself, or its escape sequence
+LINE_END = re.compile(r"[\n\r]|\\[nr]")  # a line end, or the escape sequence of one
 
 
 class Entry(Section):
-    """One rule of a rule file: a name, exactly one action, and the reason for the rule."""
+    """One rule of a rule file. It must have a name and exactly one of the actions in ACTIONS.
+
+    The action `replace` also needs `by`, the replacement. `cut_to` and `cut_from` together count as one action.
+    """
 
     name: str = ""
     reason: str = ""
-    optional: bool = False  # applied only if clean.optional names it
+    optional: bool = False  # the rule is applied only if clean.optional names it
     drop_lines: str | None = None
     delete: str | None = None
     replace: str | None = None
@@ -54,14 +57,20 @@ class Entry(Section):
     def _is_one_rule(self) -> "Entry":
         given = [key for key in ACTIONS if getattr(self, key) is not None]
         if not NAME.fullmatch(self.name) or self.name == LINE_ENDS:
-            what = f"is not a valid rule name; use up to 40 of a-z, 0-9 and _, with a letter first, but not {LINE_ENDS}"
+            what = (
+                f"is not a valid rule name; use 1 to 40 characters (a-z, 0-9, _), first a letter, but not {LINE_ENDS}"
+            )
             raise mistake("name", self.name, what)
         if len(given) != 1 and given != CUTS:
             raise mistake("name", self.name, f"has {len(given)} actions; use one of {one_or_another(ACTIONS)}")
         if (self.by is None) != (self.replace is None):
-            raise mistake("by", self.by, "is not valid, because replace and by belong together; use both or neither")
+            raise mistake(
+                "by", self.by, "is not valid, because 'replace' and 'by' belong together; use both keys or neither"
+            )
         if self.by and LINE_END.search(self.by):
-            raise mistake("by", self.by, "contains a line end, but rules see one line at a time; remove it")
+            raise mistake(
+                "by", self.by, "contains a line end, but a rule is applied to one line at a time; remove the line end"
+            )
         for key, expression in self._expressions(given):
             try:
                 if key not in CUTS:
@@ -97,7 +106,11 @@ class Entry(Section):
 
 
 def read_entries(path: Path, source: str) -> list[Entry]:
-    """Read the rules of an existing file. Error messages call the file `source`.
+    """Read the rules in an existing rule file.
+
+    Args:
+        path: the file.
+        source: name of the file in error messages.
 
     Raises:
         BukvaError: the file is not readable, or its rules have mistakes. The message has one sentence for each mistake.
@@ -115,7 +128,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
             entries.append(Entry.model_validate(rule))
         except ValidationError as error:
             details = error.errors(include_url=False)
-            # If a rule is not a mapping, its sentence has no key before the colon.
+            # If a rule is not a mapping, the sentence about it begins with the colon, because there is no key to name.
             sentences = (error_message(detail, Entry).removeprefix(": ") for detail in details)
             mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
     for name, times in Counter(entry.name for entry in entries).items():
@@ -128,16 +141,20 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 @functools.cache
 def rule_set(name: str) -> LineRules:
-    """Return one of bukva's rule sets without its optional rules."""
+    """Return a rule set that is part of bukva, such as `notes`, without its optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
-    """Return the rule set that the parameters select, and the reason for the report.
+    """Return the rule set that the parameters select. Also return the reason, a phrase that the report shows.
 
-    `auto` selects `notes` if the letters fit (see fitting_rules) and `notes` removes at most MOST_REMOVED of the text.
-    The second condition is needed because `notes` removes a whole line for one Latin letter, and a line may be a
-    paragraph.
+    With clean.rules=auto, the rule set is `notes` if the letters of the text fit (see `fitting_rules`) and `notes`
+    removes at most MOST_REMOVED of the text. Otherwise it is `literary`. The second condition is needed because `notes`
+    removes a whole line for one Latin letter, and a line may be a paragraph.
+
+    Args:
+        params: the parameters of stage clean.
+        raw: folder of the collection to clean.
 
     Raises:
         BukvaError: the user's rule file has mistakes, or an optional rule is unknown.
@@ -152,7 +169,10 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 
 
 def _load(params: Clean, name: str) -> LineRules:
-    """Load a rule set, including the optional rules that clean.optional names."""
+    """Load the rule set `name`, including the optional rules that clean.optional names.
+
+    With `name` = "file", load the user's rule file, which clean.file names.
+    """
     if name == "file":
         source, file = params.file, resolve_existing(params.file)
         if not file or not file.is_file():
@@ -166,14 +186,17 @@ def _load(params: Clean, name: str) -> LineRules:
     optional = [entry.name for entry in entries if entry.optional]
     for wanted in params.optional:
         if wanted not in optional:
-            which = f"use {one_or_another(optional)}" if optional else "it has none; use []"
+            which = f"use {one_or_another(optional)}" if optional else "this file has no optional rules, so use []"
             what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
     return assembled(name, source, entries, params.optional)
 
 
 def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> LineRules:
-    """Build a rule set from entries. Of the optional entries, include only those that `optional` names."""
+    """Build a rule set from the rules of a rule file. Optional rules are included only if `optional` names them.
+
+    `name` and `source` are the fields of `LineRules`.
+    """
     rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
     cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
     line_rules = tuple(rule for rule in rules if not isinstance(rule, Cut))
@@ -181,7 +204,10 @@ def assembled(name: str, source: str, entries: list[Entry], optional: list[str])
 
 
 def _char_counts(raw: Path) -> CharCounts:
-    """Count the characters between the marks of publishers, because the licenses outside them are in English."""
+    """Count the characters of all works in the collection `raw`, without the text outside publishers' marks.
+
+    Publishers put English licenses there, even around books in other languages.
+    """
     counts, rules = CharCounts(), rule_set(PUBLISHERS)
     with progress_bar("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):

@@ -1,4 +1,4 @@
-"""Count the letters of a text by script, and choose the cleaning rules that fit the text.
+"""Count the letters of a text by script, and choose the rule set that fits the text.
 
 A letter is a character of Unicode's category L. Its script is Unicode's property Script: Latin, Cyrillic, Han and so
 on, or Common for a letter that several scripts share.
@@ -15,10 +15,12 @@ from bukva.text.characters import code_points
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
-MOSTLY_CYRILLIC = 0.9  # share of all letters; the rest are quotations
-MOSTLY_RUSSIAN = 0.99  # share of the Cyrillic letters; lower in other languages and in Russian before 1918
+MOSTLY_CYRILLIC = 0.9  # minimum share of Cyrillic among all letters; the other letters are quotations
+MOSTLY_RUSSIAN = (
+    0.99  # minimum share of Russian among the Cyrillic letters; Ukrainian and Russian before 1918 have less
+)
 
-Letters = Mapping[str, int]  # script -> letters, the most frequent script first
+Letters = Mapping[str, int]  # script -> number of letters, the most frequent script first
 
 
 class CharCounts:
@@ -28,7 +30,7 @@ class CharCounts:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
 
     def add(self, text: str) -> None:
-        """Count the characters of a text."""
+        """Add the characters of a text to the counts."""
         counts = np.bincount(code_points(text))
         self._counts[: len(counts)] += counts
 
@@ -37,16 +39,19 @@ class CharCounts:
         return int(np.count_nonzero(self._counts))
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """Yield each character that occurs and its count, in the order of code points."""
+        """Yield each character that occurs, together with its count, in the order of code points."""
         for code in np.flatnonzero(self._counts).tolist():
             yield chr(code), int(self._counts[code])
 
     def most_frequent(self, most: int) -> dict[str, int]:
-        """Return the `most` most frequent characters with their counts. Ties are in the order of code points."""
+        """Return character -> count for the `most` most frequent characters, the most frequent first.
+
+        Characters with equal counts are in the order of code points.
+        """
         return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
 
     def letters(self) -> Letters:
-        """Return the number of letters in each script, the most frequent script first."""
+        """Return script -> number of letters, the most frequent script first."""
         by_script: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():
@@ -55,7 +60,7 @@ class CharCounts:
 
 
 def share(letters: Letters, name: str) -> float:
-    """Return the share of one script among all letters, or 0 for a text without letters."""
+    """Return the share of the script `name` among all letters, or 0 for a text without letters."""
     return letters.get(name, 0) / max(1, sum(letters.values()))
 
 
@@ -65,11 +70,11 @@ def percent(part: float) -> str:
 
 
 def fitting_rules(counts: CharCounts) -> tuple[str, str]:
-    """Return the rule set that fits a text, and the reason.
+    """Return the name of the rule set that fits a text, and the reason as a phrase.
 
     `notes` fits modern Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of the Cyrillic letters
-    are in today's Russian alphabet. The second condition is needed because `notes` deletes every line with a letter of
-    Ukrainian or of the old spelling. `literary` fits all other texts.
+    are in today's Russian alphabet. The second condition is needed because `notes` deletes every line with the
+    Ukrainian letter ї, or with ѣ, a letter of Russian before 1918. `literary` fits all other texts.
     """
     letters = counts.letters()
     if not letters:

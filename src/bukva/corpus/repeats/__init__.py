@@ -1,1 +1,1 @@
-"""Find text that occurs in two works, or both in the training split and in held-out text."""
+"""Find text that occurs both in the training split and in held-out text, and cut it out of the training split."""

@@ -1,12 +1,13 @@
-"""Find text that occurs in two places: look up grams by their hashes, then compare the characters.
+"""Find sequences of characters that occur in two texts.
 
-A gram is a sequence of n characters. The index holds the grams that start at every step-th position of one text. The
-other text is scanned at every position. A repeat of n + step - 1 characters or more contains an indexed gram, so it is
-always found, although the index is smaller than the text. (Manber, "Finding similar files in a large file system",
-1994, samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same guarantee
-with twice as many entries.)
+A gram is a sequence of n consecutive characters. The index of the first text contains only the grams that start at a
+multiple of `step`. In the second text, the grams at all positions are looked up in the index by their hashes. If two
+hashes are equal, the characters of the grams are compared before a match is reported.
 
-Hashes are polynomials modulo 2^64. A match is reported only after its characters have been compared.
+Every sequence of n + step - 1 or more characters of the first text contains an indexed gram. Therefore every repeat of
+this length is found, although the index is smaller than the text. (Manber, "Finding similar files in a large file
+system", 1994, samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same
+guarantee with twice as many entries.) A hash is a polynomial modulo 2^64.
 """
 
 from collections.abc import Iterator
@@ -23,27 +24,31 @@ Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
 
-# approximate size of an index: 16 bytes per entry, and as much again while it is sorted; a longer text gets several
+# Approximate number of grams in an index. Each needs 16 bytes, and another 16 bytes while the index is sorted. A text
+# with more grams gets several indices.
 ENTRIES = 1 << 22
-CAPACITY = 1 << 18  # equal runs that are kept in memory, 24 bytes each
-MAX_COPIES = 64  # occurrences of a gram that are compared; a notice in every work then takes no longer than other text
+CAPACITY = 1 << 18  # maximum number of equal runs in memory, 24 bytes each
+# Maximum number of occurrences of a gram that are compared. Without a limit, a notice that is in every work would take
+# much longer to search than other text.
+MAX_COPIES = 64
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication modulo 2^64 loses no information
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 HALF = np.uint64(32)
 
 
 class Index(NamedTuple):
-    """M grams, sorted by hash and, among equal hashes, by position.
+    """M grams of a text, sorted by hash. Grams with equal hashes are sorted by position.
 
-    A hash is divided into a prefix of `bits` bits and the rest.
+    An entry of the index is one of these grams. The prefix of a hash is its first `bits` bits.
 
     hashes: (M,) hash of each gram.
     positions: (M,) position of the first character of each gram.
-    firsts: (2^bits + 1,) for each prefix, the first entry with this or a higher prefix.
-    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits occur. The flags answer most
-        lookups of grams that are not in the index, without a second miss of the processor's cache.
+    firsts: (2^bits + 1,) for each prefix, the number of the first entry with this prefix or a higher one.
+    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits of a hash occur. The flags
+        alone rule out most grams that are not in the index, so the lookup of such a gram causes only one miss in the
+        processor's cache.
     shift: 64 - bits.
-    n, step, min_kinds: the arguments of index_parts.
+    n, step, min_kinds: the arguments of `index_parts`.
     """
 
     hashes: Hashes
@@ -57,10 +62,14 @@ class Index(NamedTuple):
 
 
 def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: int = 1) -> Iterator[Index]:
-    """Yield indices of the grams that start at multiples of `step` and lie within one span.
+    """Yield indices of about ENTRIES grams each, which together contain the grams of a text.
 
-    Each index has about ENTRIES grams. Grams with fewer than min_kinds different characters, such as rows of dots or
-    "ha ha ha", are left out.
+    Args:
+        codes: the text.
+        spans: (m, 2) spans of `codes`. A gram must lie within one span.
+        n: length of a gram in characters.
+        step: grams must start at multiples of this number.
+        min_kinds: minimum number of different characters in a gram. It excludes rows of dots and "ha ha ha".
     """
     for positions in _positions(spans, n, step):
         if min_kinds > 1:
@@ -76,7 +85,7 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
 
 
 def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
-    """Yield the ascending positions of the grams, about ENTRIES at a time."""
+    """Yield the positions of all grams to index, in ascending order and in arrays of about ENTRIES positions."""
     part: list[Ints] = []
     size = 0
     for start, stop in spans.tolist():
@@ -93,20 +102,21 @@ def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
 def scan_grams(
     codes: Codes, index: Index, text: Codes, spans: Spans, matched_entries: Bools, own: Spans | None = None
 ) -> Iterator[Spans]:
-    """Look up all grams in spans of a text in an index.
+    """Find the grams of a text that are in an index.
 
     Args:
         codes: the indexed text.
-        index: some of the grams of `codes`.
-        text: the scanned text; may be the same array as `codes`.
+        index: an index of `codes` with M entries.
+        text: the text to scan; may be the same array as `codes`.
         spans: (m, 2) spans of `text` to scan.
-        matched_entries: (M,) output; set to True for the entries that occur in the text. Among entries with equal
-            hashes, only one is set (see with_equal_hashes).
+        matched_entries: (M,) output. Entries of the index whose gram is found in the text are set to True. Of several
+            entries with equal hashes, only the first is set if `own` is None (`with_equal_hashes` adds the others).
         own: (m, 2) spans of `codes`. While row i of `spans` is scanned, entries within row i of `own` are ignored.
 
     Yields:
-        (k, 2) starts and stops, ascending, of the parts of the text that matching grams cover. There is one array for
-        each piece of the text that has matches; the last part of one piece can overlap the first part of the next.
+        (k, 2) starts and stops, ascending, of the parts of `text` that matching grams cover. The text is scanned in
+        pieces, and each piece that has matches gives one array. The last part of one piece can overlap the first part
+        of the next piece.
     """
     own = np.zeros_like(spans) if own is None else own
     for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
@@ -121,10 +131,10 @@ def scan_grams(
 
 
 def with_equal_hashes(index: Index, matched_entries: Bools) -> Bools:
-    """Return (M,) flags in which all entries are set whose hash equals the hash of a matched entry.
+    """Return (M,) flags that mark all entries with the same hash as a matched entry.
 
-    Different grams with the same hash count as equal. The probability that an index of ENTRIES grams has two such grams
-    is 5e-7.
+    `matched_entries` must come from `scan_grams` without `own`, which marks the first entry of each hash. Different
+    grams with the same hash count as equal; with a probability of 5e-7, an index of ENTRIES grams contains two of them.
     """
     is_first = np.ones(len(matched_entries), np.bool_)
     np.not_equal(index.hashes[1:], index.hashes[:-1], out=is_first[1:])
@@ -133,12 +143,22 @@ def with_equal_hashes(index: Index, matched_entries: Bools) -> Bools:
 
 
 def equal_runs(codes: Codes, index: Index, spans: Spans, text: Codes, start: int, stop: int) -> Iterator[Ints]:
-    """Yield the maximal equal runs that the indexed `spans` of `codes` and text[start:stop] have in common.
+    """Find runs of characters that occur both in the indexed text and in text[start:stop].
 
-    A gram is compared with its first MAX_COPIES occurrences in `codes` only.
+    A run is extended in both directions as far as the characters are equal. It must contain an indexed gram. Each gram
+    of `text` is compared with only the first MAX_COPIES of its occurrences in the index.
+
+    Args:
+        codes: the indexed text.
+        index: an index of `codes`.
+        spans: (k, 2) spans of `codes` from which the index was made. A run lies within one span.
+        text: the other text.
+        start: where the scan of `text` starts.
+        stop: where the scan of `text` stops.
 
     Yields:
-        (m, 3) arrays, m <= CAPACITY: start of each run in `codes`, its start in `text`, and its length.
+        (m, 3) arrays with at most CAPACITY rows. Each row is a run: its start in `codes`, its start in `text`, and its
+        length.
     """
     rows = np.empty((CAPACITY, 3), np.int64)
     starts, stops = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
@@ -163,7 +183,7 @@ def _hashes_of(codes: Codes, positions: Ints, n: int) -> Hashes:
 
 @compiled
 def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
-    """Return Index.filters, (2^bits,), for (M,) hashes."""
+    """Return the (2^bits,) `filters` of an `Index` with (M,) `hashes`."""
     filters = np.zeros(1 << (64 - np.int64(shift)), np.uint64)
     for h in hashes:
         filters[h >> shift] |= _flag(h, shift)
@@ -172,7 +192,7 @@ def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
 
 @compiled
 def _are_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
-    """Return (M,) flags of the grams that have at least min_kinds different characters."""
+    """Return (M,) flags that say whether the gram at each position has at least min_kinds different characters."""
     is_varied = np.empty(len(positions), np.bool_)
     for i in range(len(positions)):
         is_varied[i] = _has_kinds(codes, positions[i], n, min_kinds)
@@ -190,9 +210,10 @@ def _mark_grams(
     first_own: int,
     after_own: int,
 ) -> None:
-    """Scan a text from `start` on. Set matched_grams for each gram that is indexed, and matched_entries for its entry.
+    """Look up the len(matched_grams) grams of a text that begin at `start` and the following positions.
 
-    Entries at positions from first_own up to, but not including, after_own are ignored.
+    If a gram is in the index, set its flag in `matched_grams` and the flag of its entry in `matched_entries`. Ignore
+    entries at positions from `first_own` up to, but not including, `after_own`.
     """
     # unpacked, because passing the tuple to another function costs more than the lookup: numba counts its references
     hashes, positions, firsts, filters, shift, n, _, _ = index
@@ -223,7 +244,13 @@ def _fill_runs(
     at: int,
     rows: Ints,
 ) -> tuple[int, int]:
-    """Scan from `at` on until `rows` is full. Return the number of filled rows, and the position to continue from."""
+    """Scan a text from `at` to `stop` for equal runs, and write the runs to `rows` (see `equal_runs`).
+
+    Stop early when `rows` is full. `starts` and `stops` are the columns of the indexed spans.
+
+    Returns:
+        The number of rows that were written, and the position in `text` from which to continue.
+    """
     hashes, positions, firsts, filters, shift, n, step, min_kinds = index
     power, h, n_rows = BASE ** np.uint64(n), _hash(text, at, n), 0
     for b in range(at, stop - n + 1):
@@ -246,7 +273,7 @@ def _fill_runs(
             while left < limit and not is_reported and codes[a - left - 1] == text[b - left - 1]:
                 left += 1
                 is_reported = left % step == 0 and _has_kinds(codes, a - left, n, min_kinds)
-            if is_reported:  # an earlier indexed gram of the same run has reported it
+            if is_reported:  # the run has been reported at an earlier indexed gram
                 continue
             length, limit = n, min(stops[span] - a, stop - b)
             while length < limit and codes[a + length] == text[b + length]:
@@ -266,9 +293,9 @@ def _hash(codes: Codes, position: int, n: int) -> np.uint64:
 
 @compiled
 def _mixed(h: np.uint64) -> np.uint64:
-    """Mix the bits of a polynomial hash.
+    """Mix the low and high bits of a polynomial hash, because the index is sorted by the high bits.
 
-    The low bits of the polynomial depend only on the low bits of the characters. The index sorts by the high bits.
+    The low bits of the polynomial depend only on the low bits of the characters.
     """
     h = (h ^ (h >> HALF)) * MIX
     return h ^ (h >> HALF)
@@ -276,7 +303,7 @@ def _mixed(h: np.uint64) -> np.uint64:
 
 @compiled
 def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """Return the hash of the gram at `position`, given the hash of the previous gram and the power BASE^n."""
+    """Return the hash of the gram at `position`, given `h`, the hash of the gram before it, and `power`, BASE^n."""
     return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
 
 
@@ -287,7 +314,7 @@ def _flag(h: np.uint64, shift: np.uint64) -> np.uint64:
 
 @compiled
 def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the first entry with this hash, or M if there is none."""
+    """Return the number of the first entry with the hash `h`, or len(hashes) if no entry has this hash."""
     slot = np.int64(h >> shift)
     for entry in range(firsts[slot], firsts[slot + 1]):
         if hashes[entry] >= h:
@@ -297,7 +324,7 @@ def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: n
 
 @compiled
 def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the last entry with this hash. At least one entry must have it."""
+    """Return the number of the last entry with the hash `h`. At least one entry must have this hash."""
     slot = np.int64(h >> shift)
     return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
 
@@ -312,7 +339,7 @@ def _is_equal(codes: Codes, a: int, text: Codes, b: int, n: int) -> bool:
 
 @compiled
 def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
-    """Return whether a gram has at least min_kinds different characters."""
+    """Return whether the gram at `position` has at least min_kinds different characters."""
     n_kinds = 0
     for i in range(position, position + n):
         is_new = True
@@ -326,20 +353,23 @@ def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
 
 @compiled
 def chain(runs: Ints, owners: Ints, max_gap: int, look_back: int) -> Ints:
-    """Join equal runs that follow each other in both texts into chains, as genome aligners do.
+    """Join equal runs into chains if the runs follow each other in both texts.
 
-    As in MUMmer (Delcher et al., "Alignment of whole genomes", 1999), a gap between two runs is text that was changed.
-    A run is added to the chain with the nearest diagonal (the difference between the positions in the two texts). Only
-    the chains of the previous look_back runs are candidates, so that a refrain takes no longer than other text.
+    The first text is the indexed text of `equal_runs`, the second text is the scanned text. A gap between two runs of a
+    chain is text that was changed. Genome aligners such as MUMmer (Delcher et al., "Alignment of whole genomes", 1999)
+    use the same method. The diagonal of a run is its position in the first text minus
+    its position in the second text; a run is added to the chain with the nearest diagonal. Only the chains of the
+    previous `look_back` runs are candidates, so that a text with a refrain does not take longer than other text.
 
     Args:
-        runs: (m, 3) as `equal_runs` yields them, sorted by owner and start in the other text.
-        owners: (m,) number of the span of the indexed text that contains each run.
+        runs: (m, 3) runs as `equal_runs` yields them, sorted by `owners` and then by the start in the second text.
+        owners: (m,) for each run, the number of the span of the first text that contains the run.
         max_gap: maximum number of characters between two joined runs, in each text.
-        look_back: number of previous runs that a run can be joined to.
+        look_back: maximum number of previous runs to which a run can be joined.
 
     Returns:
-        (c, 6) owner, start and stop in the indexed text, start and stop in the other text, number of equal characters.
+        (c, 6) array with a chain in each row: its owner, its start and stop in the first text, its start and stop in
+        the second text, and its number of equal characters.
     """
     chains = np.empty((len(runs), 6), np.int64)
     chain_of = np.empty(len(runs), np.int64)

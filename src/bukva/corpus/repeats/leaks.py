@@ -1,10 +1,12 @@
-"""Find text of val and test that also occurs in the training split, exactly or nearly, and cut it out of that split.
+"""Measure how much of val and test also occurs in train, and cut exact and near repeats out of train.
 
-Equal runs of at least SEED characters are found first (grams.py). Runs that follow each other in both works with small
-gaps form one passage (grams.chain); the characters in a gap were changed.
+To find near repeats, equal runs of at least SEED characters are found first (`equal_runs` in grams.py). Runs that
+follow each other in both works with small gaps then form one passage (`chain` in grams.py). The characters in a gap
+were changed.
 
-The functions read `codes` at random positions and `text` from start to end. Both may be the same array. For a corpus
-that does not fit in memory, they are two mappings of one file (mapped_codes in splits/division.py).
+Each function reads its parameter `codes` at random positions, and its parameter `text` from start to end. The two may
+be the same array. For a corpus that does not fit in memory, they are two mappings of the same file (`mapped_codes` in
+splits/division.py).
 """
 
 import math
@@ -25,22 +27,27 @@ from bukva.corpus.repeats.grams import (
 )
 from bukva.text.characters import Codes
 
-SEED = 16  # length of the indexed grams: a changed passage must still contain unchanged runs of this length
-STEP = 16  # distance of the indexed grams: runs of SEED + STEP - 1 characters are always found, shorter ones sometimes
+# A seed is an indexed gram, from which the search for a repeat starts.
+SEED = 16  # length of a seed: a changed passage must still contain unchanged runs of this length
+STEP = 16  # distance between seeds: runs of SEED + STEP - 1 characters are always found, shorter runs sometimes
 KINDS = 8  # minimum number of different characters in a seed: rows of dots occur in many works, but are not text
-VARIETY = 2 / 3  # this fraction of the median seed's different characters is enough, so that copies of DNA are found
+# Text with a small alphabet, such as DNA, may have fewer than KINDS. A seed then needs this fraction of the median
+# number of different characters in a seed.
+VARIETY = 2 / 3
 SAMPLE = 4096  # number of seeds from which the median is computed
 MAX_GAP = 120  # maximum number of characters between two runs of one passage
 MIN_EQUAL = 0.4  # minimum share of equal characters in a passage: a recurring form of address is not a passage
-LOOK_BACK = 64  # number of previous runs that a run can be joined to
-MOST_WINDOWS = ENTRIES  # fits in one index; a share of 25 % of so many windows has a standard error of 0.02 points
+LOOK_BACK = 64  # maximum number of previous runs to which a run can be joined
+# Maximum number of windows that are looked up. They fit in one index. If 25 % of them occur in the training split, the
+# standard error of this share is 0.02 percentage points.
+MOST_WINDOWS = ENTRIES
 
 
 # ---- passages that occur in two texts
 
 
 def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int) -> Ints:
-    """Find passages that occur both in spans_a of `codes` and in spans_b of `text`, exactly or nearly.
+    """Find passages that occur, exactly or nearly, both in `spans_a` of `codes` and in `spans_b` of `text`.
 
     Args:
         codes: the text to index.
@@ -50,10 +57,11 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
         min_chars: minimum number of equal characters in a passage; at least SEED + STEP - 1.
 
     Returns:
-        (m, 7) row of spans_a, start and stop in `codes`, row of spans_b, start and stop in `text`, number of equal
-        characters. A passage that crosses the border of two indices or of CAPACITY runs becomes two passages.
+        (m, 7) array with a passage in each row: its row in `spans_a`, its start and stop in `codes`, its row in
+        `spans_b`, its start and stop in `text`, and its number of equal characters. A passage is divided in two if its
+        runs come from two indices, or from two arrays that `equal_runs` yields.
     """
-    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of several spans with the same start, one has text
+    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # among spans with the same start, only one is not empty
     spans = spans_a[filled].astype(np.int64)
     rows = [np.empty((0, 7), np.int64)]
     for index in index_parts(codes, spans, SEED, STEP, seed_kinds(codes, spans)):
@@ -69,13 +77,17 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
 
 
 def seed_kinds(codes: Codes, spans: Spans) -> int:
-    """Return the number of different characters that a seed needs: KINDS, or fewer for a text in a small alphabet."""
+    """Return how many different characters a seed, an indexed gram, must have at least.
+
+    The number is KINDS, or less for a text with a small alphabet.
+    """
     stops = spans[:, 1] - SEED + 1
-    n_seeds = np.maximum(stops - spans[:, 0], 0)  # of each span
+    n_seeds = np.maximum(stops - spans[:, 0], 0)  # number of seeds in each span
     ends = np.cumsum(n_seeds)
     if not len(ends) or not ends[-1]:
         return KINDS
-    sampled = np.linspace(0, ends[-1] - 1, min(SAMPLE, int(ends[-1]))).astype(np.int64)  # numbers of seeds
+    # numbers of seeds, counted over all spans
+    sampled = np.linspace(0, ends[-1] - 1, min(SAMPLE, int(ends[-1]))).astype(np.int64)
     firsts = sampled + (stops - ends)[np.searchsorted(ends, sampled, side="right")]
     seeds = np.sort(codes[firsts[:, None] + np.arange(SEED)], axis=1)
     kinds = 1 + (np.diff(seeds, axis=1) != 0).sum(axis=1)
@@ -89,15 +101,15 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
     """Return, for each held-out text, the share of its windows of n characters that also occur in the training split.
 
     A window starts at every position and lies within one span. If the held-out texts together have more than
-    MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up. Their index is then small enough
-    that the training split is read only once for each n.
+    MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up. These fit in one index, so the
+    training split is read only once.
 
     Args:
         codes: the corpus, for random access.
-        held_out: spans of each held-out text in `codes`.
+        held_out: for each held-out text, its spans in `codes`.
         text: the corpus, for reading from start to end.
         train: spans of the training split in `text`.
-        n: length of a window.
+        n: number of characters in a window.
 
     Returns:
         One share for each held-out text, or None for a text without windows.
@@ -116,7 +128,7 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
 
 
 def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
-    """Return the non-empty spans of all texts in ascending order, and the number of the text of each span."""
+    """Return the non-empty spans of all texts in ascending order, and for each span the number of its text."""
     spans, numbers = np.concatenate(texts), np.repeat(np.arange(len(texts), dtype=np.int8), list(map(len, texts)))
     filled = np.flatnonzero(spans[:, 1] > spans[:, 0])
     order = filled[np.argsort(spans[filled, 0], kind="stable")]
@@ -127,11 +139,12 @@ def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
 
 
 def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int) -> Ints:
-    """Cut passages out of the training split that also occur in held-out text of another work, exactly or nearly.
+    """Return the training split without the passages that also occur in held-out text of another work.
 
-    Afterwards, no min_chars consecutive characters of held-out text of another work occur in the remaining training
-    text of a work, not even across a cut. Passages that a work repeats from its own held-out text stay, because its
-    refrains belong to it. If a work is cut, remaining pieces shorter than min_chars are removed as well.
+    Near repeats are cut out as well as exact repeats. Afterwards, no `min_chars` consecutive characters of the
+    remaining training text of a work occur in held-out text of another work, not even across a cut. A passage stays if
+    it only occurs in held-out text of the same work, because refrains belong to a work. If something is cut out of a
+    work, its remaining pieces that are shorter than `min_chars` are removed as well.
 
     Args:
         codes: the corpus, for random access.
@@ -139,10 +152,10 @@ def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Sp
         text: the corpus, for reading from start to end.
         train: (n_works, 2) span of the training split in each work.
         works: (n_works, 2) span of each work.
-        min_chars: length from which a repeat is cut out.
+        min_chars: minimum length of a repeat that is cut out.
 
     Returns:
-        (m, 3) work, start and stop of each remaining piece of the training split.
+        (m, 3) array with a remaining piece of the training split in each row: number of the work, start and stop.
     """
     near = passages(codes, held_out, text, train, min_chars)
     a, b = (np.searchsorted(works[:, 1], near[:, start], side="right") for start in (1, 4))
@@ -156,20 +169,25 @@ def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Sp
 
 
 def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
-    """Yield the parts of the (m, 2) spans of a text that are covered by windows of n characters from held_out.
+    """Yield (k, 2) spans of `text` in which every n consecutive characters also occur in `held_out`.
 
-    Windows from row i of `own`, the work of row i of `spans`, do not count. Unlike `passages`, this function also finds
-    windows of few different characters, and windows that occur any number of times.
+    Only the (m, 2) `spans` of `text` are scanned. Row i of `own` is the span of the work that contains row i of
+    `spans`; held-out text of the same work is ignored. Unlike `passages`, this function also finds windows with few
+    different characters, and windows that occur more than MAX_COPIES times.
     """
     for index in index_parts(codes, held_out, n):
         yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
-    """Return further spans to cut, because text before and after a cut now forms n characters of held_out."""
+    """Return (m, 2) spans to cut in addition, because a cut has joined the text before it to the text after it.
+
+    If n characters across such a cut occur in `held_out`, the part of them after the cut must also be cut out.
+    """
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
-    stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) end of the text before a cut, start of the text after it
+    # (c,) end of the text before each cut, and start of the text after each cut
+    stops, starts = left[is_cut, 2], right[is_cut, 1]
     if not len(stops):
         return np.empty((0, 2), np.int64)
     around = np.arange(n - 1)
@@ -183,7 +201,7 @@ def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: i
 
 
 def _union(spans: list[Spans]) -> Spans:
-    """Join overlapping spans. Spans that only touch stay separate, because they may belong to two works."""
+    """Join overlapping spans. Spans that only touch are not joined, because they may belong to two works."""
     all_spans = np.concatenate(spans)
     starts, stops = all_spans[np.argsort(all_spans[:, 0], kind="stable")].T
     stops = np.maximum.accumulate(stops)
@@ -193,7 +211,10 @@ def _union(spans: list[Spans]) -> Spans:
 
 
 def _remaining(train: Spans, cuts: Spans, min_chars: int) -> Ints:
-    """Return (m, 3) work, start and stop of train without the (c, 2) cuts. Each cut lies within one span of train."""
+    """Return the pieces of `train` that remain without the (c, 2) `cuts`, as (m, 3) work, start and stop.
+
+    Each cut lies within one row of `train`. In works with cuts, pieces shorter than `min_chars` are left out.
+    """
     pieces: list[tuple[int, int, int]] = []
     first = np.searchsorted(cuts[:, 0], train[:, 0])
     last = np.searchsorted(cuts[:, 0], train[:, 1])

@@ -1,1 +1,1 @@
-"""Divide the characters into train, val and test, encode them, and describe each split."""
+"""Divide the characters of a corpus into train, val and test, encode the characters, and describe each split."""

@@ -1,8 +1,8 @@
-"""Divide the characters into train, val and test, and cut text of val and test out of the training split.
+"""Divide a corpus into train, val and test, and cut text out of train that also occurs in val or test.
 
 A share is a contiguous part of a work that belongs to one split. The table of shares has one row for each share. Stage
-tokenize writes this table, because the vocabulary may be learned from the training split, and adds the number of ids of
-each share. Stage split reads the table.
+tokenize writes this table, because it may learn the vocabulary from the training split. It also adds the number of ids
+of each share to the table. Stage split reads the table.
 """
 
 import itertools
@@ -27,20 +27,27 @@ from bukva.text.splits import SPLITS, Spans
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDS = 20  # maximum number of passes of _stratify over all units; three are mostly enough
+ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three are mostly enough
 
 Ints = npt.NDArray[np.int64]
-Label = tuple[int, int]  # kind (author or category) and number
+Label = tuple[int, int]  # kind of the label (such as author or category), and number of the label in this kind
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
-    """Return the table of shares: split, work (row in the table of works), and start and stop in the joined text.
+    """Return the table of shares.
 
+    Its columns are `split`, `work` (row in the table of works), and `start` and `stop` (positions in the joined text).
     The rows are in the order of the text. Every work has at least one row for each split; the row may be empty. With
     split.duplicates=remove, passages that also occur in val or test of another work are cut out of the training split.
 
+    Args:
+        clean: folder of the cleaned collection.
+        table: the table of works of this collection.
+        split: the parameters of the split.
+
     Raises:
-        BukvaError: there are fewer works, or authors, than splits; or nothing is left of the training split.
+        BukvaError: split.strategy is `by_work` or `by_author`, and there are fewer works or authors than splits. Or
+            nothing is left of the training split.
     """
     if split.duplicates == "keep":
         return share_table(spans(table, split))
@@ -53,18 +60,19 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
         remaining = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
     if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
-            "params.yaml, split.duplicates: 'remove' leaves no text for train, because all of it also occurs in val or "
-            "test; use 'keep', or remove the copies from the corpus."
+            "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "
+            "or test; use split.duplicates=keep, or remove the copies from the corpus."
         )
     return share_table(whole, remaining)
 
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """Map the (N,) code points of the joined text twice: for random access, and for reading from start to end.
+    """Yield the (N,) code points of the joined text twice, as two arrays.
 
-    Both arrays map the same temporary file. The operating system reads ahead only in the second one. If it read ahead
-    at every random access, a file that does not fit in memory would be read a hundred times (docs/dev/log.md).
+    The first array is for random access, the second for reading from start to end. Both arrays map the same temporary
+    file. The operating system reads ahead only in the second array. If it also read ahead at every random access, a
+    file that does not fit in memory would be read a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
@@ -88,12 +96,12 @@ def _works(table: "pd.DataFrame") -> Spans:
 
 
 def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
-    """Return the table of shares.
+    """Return the table of shares (see `divide`).
 
     Args:
         shares: split -> (n_works, 2) span of each work in the split.
-        train: (m, 3) work, start and stop of the pieces that remain of the training split, if text was cut out of it.
-            A work without remaining pieces keeps an empty row.
+        train: if text was cut out of the training split, the (m, 3) work, start and stop of the pieces that remain. A
+            work without remaining pieces gets an empty row.
     """
     import pandas as pd
 
@@ -112,14 +120,17 @@ def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.Data
 
 
 def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
-    """Return the span of each work in each split: split -> (n_works, 2) start and stop in the joined text.
+    """Return split -> (n_works, 2) start and stop of the part of each work that belongs to this split.
 
-    `tail`: the end of each work is test, and the part before it is val. `contiguous`: the works are joined and then
-    cut, as in the lecture notes. `by_work`: each work belongs to one split as a whole. `by_author`: all works of an
-    author belong to the same split. The splits are disjoint and complete. A split with fraction 0 is absent.
+    The positions are positions in the joined text. Every character belongs to exactly one split. A split with fraction
+    0 is absent. split.strategy decides how the text is divided:
+    `tail`: the end of each work belongs to test, and the part before the end belongs to val.
+    `contiguous`: the works are joined and then cut, as in the lecture notes.
+    `by_work`: each work belongs to one split as a whole.
+    `by_author`: all works of an author belong to the same split.
 
     Raises:
-        BukvaError: there are fewer works, or authors, than splits.
+        BukvaError: there are fewer works (`by_work`) or authors (`by_author`) than splits.
     """
     chars = table["chars"].to_numpy(np.int64)
     stops = np.cumsum(chars)
@@ -140,12 +151,15 @@ def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
 
 
 def _cut(chars: Ints, share: Fraction) -> Ints:
-    # Python's integers, because numerator times characters can exceed 64 bits
+    # Python's integers, because the product of a numerator and a number of characters can exceed 64 bits
     return np.array([n * share.numerator // share.denominator for n in chars.tolist()], np.int64)
 
 
 def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
-    """Return the (n_works,) number of the split of each work, for strategies by_work and by_author."""
+    """Return, for each of (n_works,) works, the number of its split, for the strategies `by_work` and `by_author`.
+
+    `ends` are the fractions of the characters at which the splits end.
+    """
     # numbered in the order of the names, so that the order of the rows does not matter
     author, category, work = (
         table.groupby(list(names)).ngroup().to_numpy().astype(np.int64)
@@ -163,29 +177,32 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
 
 
 def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
-    """Assign works to splits so that each label has the same share in each split as in the whole corpus.
+    """Assign works to splits so that the share of each label in a split is close to its share in the whole corpus.
 
     This is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
-    multi-label data, 2011) for works of different lengths. The longest unit is assigned first. Each unit goes to the
-    split that lacks its labels most. Then units are moved for as long as that helps. Nothing is random, so the order of
-    the files does not matter.
+    multi-label data, 2011) for works of different lengths. Works are assigned in units, such as all works of an author,
+    the longest unit first. Each unit goes to the split that most lacks the labels of this unit. Then units are moved to
+    another split for as long as this improves the result. Nothing is random, so the same corpus is always divided in
+    the same way.
 
     Args:
         chars: (n_works,) lengths of the works.
-        units: (n_works,) numbers from 0; works of the same unit go to the same split.
-        labels: arrays (n_works,) of labels, such as authors and categories, numbered from 0.
-        fractions: one fraction for each split; at most as many as there are units. Their sum is 1.
+        units: (n_works,) for each work, the number of its unit, from 0.
+        labels: for each kind of label, such as author or category, the (n_works,) label of each work as a number.
+        fractions: for each split, its fraction of the characters. Their sum is 1. There are at most as many splits as
+            units.
 
     Returns:
-        (n_works,) the number of the split of each work. No split is empty.
+        (n_works,) for each work, the number of its split. No split is empty.
     """
-    # add as many constant labels, so that the lengths of the splits weigh as much as all other labels together
+    # Add the same number of labels that all works share. The lengths of the splits then weigh as much as all other
+    # labels together.
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
     parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
     for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():
         for counts in (parts[unit], whole):
             counts.update(dict.fromkeys(enumerate(numbers), n))
-    # label -> (n_splits,) characters that each split has beyond its fraction
+    # label -> (n_splits,) number of characters with this label that each split has beyond its fraction
     surplus = {label: -n * np.array([float(fraction) for fraction in fractions]) for label, n in whole.items()}
     longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
     split_of = np.full(len(parts), -1)
@@ -197,7 +214,8 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
             current = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
             added = np.array([*parts[unit].values()])[:, None]  # (n, 1)
             cost = (np.abs(current + added) - np.abs(current)).sum(axis=0)  # (n_splits,)
-            split_of[unit] = np.lexsort((current.sum(axis=0), cost))[0]  # lowest cost, then largest lack
+            # choose the lowest cost and, among equal costs, the split that lacks the most characters
+            split_of[unit] = np.lexsort((current.sum(axis=0), cost))[0]
             _add(surplus, split_of[unit], parts[unit], 1)
         if np.array_equal(split_of, before):
             break

@@ -22,16 +22,20 @@ from bukva.text.tokenizers.base import Tokenizer
 if TYPE_CHECKING:
     import pandas as pd
 
-# Chinese needs about 10,000. The bigram has a weight for every pair: 1.6 GB for 20,000 symbols, 160 GB for 200,000.
+# Chinese text has about 10,000 symbols. The bigram has a weight for every pair of symbols: 1.6 GB for 20,000 symbols,
+# and 160 GB for 200,000.
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # yields the works of a collection, each in pieces
+# a function that yields each work of a collection, with its text in pieces
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]
 
 
 class Encoded(NamedTuple):
     """Result of stage tokenize.
 
+    tokenizer: the tokenizer that was trained.
+    n_ids: number of ids of all splits together.
     n_repeated: number of characters that were cut out of the training split because they repeat val or test.
     n_unknown: number of characters of val and test that were dropped or replaced because the training split lacks them.
     """
@@ -43,11 +47,14 @@ class Encoded(NamedTuple):
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Write vocab.json, ids.npy (the ids of all shares in the order of the text) and shares.parquet to `target`.
+    """Divide the collection in the folder `clean` into splits, train a tokenizer, and encode the text.
+
+    The folder `target` then contains vocab.json, ids.npy (the ids of all shares in the order of the text) and
+    shares.parquet (the table of shares with the columns `first_id` and `ids`).
 
     Raises:
-        BukvaError: the vocabulary is too large, or val or test contains a character that is not in the vocabulary of
-            the training split, and tokenize.unknown does not allow it.
+        BukvaError: the text cannot be divided (see `divide`), or the vocabulary is too large. Or val or test contains
+            a character that the training split does not contain, and tokenize.unknown=error.
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
@@ -62,9 +69,9 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
 
 
 def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """Train the tokenizer on all works or on the training split, as the parameters say.
+    """Train the tokenizer on the training split or, with tokenize.kind=char and tokenize.vocabulary=all, on all works.
 
-    If U+FFFD replaces unknown characters, it is added to the vocabulary.
+    If U+FFFD is to replace unknown characters, add it to the vocabulary.
     """
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
@@ -74,7 +81,7 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
             more = [REPLACEMENT]
-    shown = with_progress(texts, "tokenize: reading the text of the vocabulary", n_chars)
+    shown = with_progress(texts, "tokenize: learning the vocabulary", n_chars)
     tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
@@ -87,10 +94,10 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Write the ids of every share. Shares are encoded separately, so that no id crosses the border of a split.
+    """Encode every share, and pass the ids to `write`.
 
-    The first character of a split is not scored (bukva.text.held_out). It is therefore encoded separately from the
-    second character.
+    Shares are encoded separately, so that no id contains characters of two splits. The first character of a split is
+    not scored (bukva.text.held_out), so it is encoded separately from the second character.
 
     Returns:
         The (n_shares,) number of ids of each share, and the number of characters that were dropped or replaced.
@@ -126,7 +133,13 @@ def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
 
 
 def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
-    """Drop or replace characters outside the alphabet. Return the text and the number of such characters."""
+    """Drop or replace the characters of a text that are not in the alphabet, as `unknown` says.
+
+    With `unknown` = "error", the text stays as it is.
+
+    Returns:
+        The resulting text, and the number of characters that were dropped or replaced.
+    """
     if unknown == "error" or tokenizer.alphabet is None:
         return text, 0
     lacking = set(text).difference(tokenizer.alphabet)
@@ -136,7 +149,10 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
 
 
 def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """Yield the shares in pieces, in the order of the text: row in the table of shares, work and text of the piece."""
+    """Yield all pieces of all shares, in the order of the text.
+
+    Each item is the row of the share in the table of shares, the work, and the text of the piece.
+    """
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

@@ -1,4 +1,4 @@
-"""Describe the splits: characters by author, category and decade, and the overlap of val and test with train."""
+"""Describe the contents of each split, and how much of val and test also occurs in train."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,24 +19,23 @@ from bukva.text.splits import Spans, names_in
 if TYPE_CHECKING:
     import pandas as pd
 
-LENGTHS = (8, 16, 32, 64)  # window lengths: about a word and a half, half a line, a line, a sentence
-LINE = "32"
-MUCH_SEEN = 0.25  # share of the windows of LINE characters that occur in train; 0.04 for RusLit
-MISSED = 0.1  # deviation of a split's length that is reported, relative to the requested length
+LENGTHS = (8, 16, 32, 64)  # window lengths in characters: about a word and a half, half a line, a line, a sentence
+LINE = "32"  # the window length that warnings are about
+MUCH_SEEN = 0.25  # a larger share of windows of LINE characters that also occur in train is reported; RusLit has 0.04
+MISSED = 0.1  # a larger relative difference between the requested and the actual fraction of a split is reported
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[str, Any]:
-    """Return the content of reports/split.json.
+    """Return the content of reports/split.json: split -> description of the split.
 
-    Each split has its number of characters, also by category, decade and author. Val and test also have `in_train`: for
-    each window length, the share of their windows that also occur in the training split. If the splits are long enough,
-    each of them has `bigram_bits`, the bits per character under a bigram model of the training split
-    (bukva.corpus.splits.unlike).
+    A description has the number of characters of the split, also by category, decade and author. For val and test it
+    has `in_train`: window length -> share of the windows that also occur in the training split. If all splits are long
+    enough, it has `bigram_bits`, the bits per character under a bigram model of the training split (unlike.py).
 
     Args:
         clean: folder of the cleaned collection.
-        table: its table of works.
-        shares: its table of shares (bukva.corpus.splits.division).
+        table: the table of works of this collection.
+        shares: the table of shares of this collection (division.py).
     """
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
@@ -55,7 +54,10 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
 
 
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
-    """Return a message about splits that miss their requested fraction, with the reasons; "" if no split does."""
+    """Return a message about splits that do not have their requested fraction of the characters, with the reasons.
+
+    The message is empty if no split differs from the requested fraction by more than MISSED.
+    """
     by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     chars = {name: int(of_works.sum()) for name, of_works in by_work.items()}
     missed = _missed(chars, split)
@@ -73,7 +75,7 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return the actual and the requested fraction of each split where they differ by more than MISSED."""
+    """Return a phrase for each split whose actual fraction differs from the requested one by more than MISSED."""
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
         f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"
@@ -83,20 +85,23 @@ def _missed(chars: dict[str, int], split: Split) -> list[str]:
 
 
 def short_ends(shares: "pd.DataFrame", split: Split) -> str:
-    """Return a warning if most of val is the last few characters of many short works, and otherwise ""."""
+    """Return a warning if most of val consists of parts with fewer than LINE characters, otherwise "".
+
+    Only split.strategy=tail gives such parts: they are the ends of short works.
+    """
     val = shares[shares["split"] == "val"]
     sizes = (val["stop"] - val["start"]).to_numpy()
     short = sizes[sizes < int(LINE)]
     if split.strategy != "tail" or 2 * short.sum() <= sizes.sum():
         return ""
     return (
-        f"most of val is the ends of {len(short):,} work(s), fewer than {LINE} characters of each, so a score on val "
-        "says little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
+        f"most of val consists of the ends of {len(short):,} work(s), with fewer than {LINE} characters each, so a "
+        "score on val says little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
     )
 
 
 def findings(report: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning for each split that repeats too much of the training split, or that differs too much from it.
+    """Yield a warning for each split that repeats too much of train, and for each split that is too unlike train.
 
     Args:
         report: the content of reports/split.json.
@@ -112,9 +117,9 @@ def findings(report: dict[str, Any]) -> Iterator[str]:
             )
         if highest is not None and (bits := split["bigram_bits"]) > highest + UNLIKE:
             yield (
-                f"most of {name} is unlike train: it has {bits:.2f} bits per character under a bigram model of train, "
-                f"but {PARTS - 1} of {PARTS} parts of train have at most {highest:.2f}; check whether texts end in a "
-                "license, notes or an index (clean.rules, split.strategy)"
+                f"most of {name} is unlike train: {name} has {bits:.2f} bits per character under a bigram model of "
+                f"train, but {PARTS - 1} of {PARTS} parts of train have at most {highest:.2f}; check whether works end "
+                "with a license, notes or an index (clean.rules, split.strategy)"
             )
 
 
@@ -130,7 +135,10 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
 
 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
-    """Return the sums of the characters by these columns as a list of rows, which DVC can plot."""
+    """Return the number of characters for each combination of values in the columns `by`.
+
+    The result is a list of rows, one dict each, because DVC can plot such a list.
+    """
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
 

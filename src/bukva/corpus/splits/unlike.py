@@ -1,7 +1,8 @@
 """Measure whether val and test are another kind of text than the training split, such as notes at the end of a book.
 
-A bigram model that counts the training split predicts windows of every split. Each part of the training split is
-predicted by the counts of the other parts, so that its windows have no advantage.
+Windows of every split are predicted by a bigram model that is counted on the training split. The training split is
+divided into parts. The windows of each part are predicted from the counts of the other parts only, so that they have no
+advantage over the windows of val and test.
 """
 
 from collections.abc import Mapping
@@ -13,20 +14,27 @@ import numpy.typing as npt
 from bukva.text.characters import Codes
 from bukva.text.splits import Spans
 
-PARTS = 16  # parts of the training split; the part that is most unlike the others, perhaps a title page, is ignored
+PARTS = 16  # number of parts of the training split; the part that is most unlike the others is ignored
 WINDOW = 1000  # maximum number of characters of a window
 SHORTEST = 50  # minimum number of characters of a window; the bits of shorter windows vary too much
-FEWEST, MOST = 8, 64  # number of windows of a split; a part of the training split can have fewer
-UNLIKE = 0.25  # excess over parts of train, in bits per character (docs/dev/log.md, 2026-11-26: unlike text)
+FEWEST, MOST = 8, 64  # minimum and maximum number of windows of val or test; a part of train can have fewer windows
+# A split with this many more bits per character than parts of train is reported (docs/dev/log.md, 2026-11-26: unlike
+# text).
+UNLIKE = 0.25
 
 Ints = npt.NDArray[np.int64]
 
 
 def bigram_bits(codes: Codes, train: Spans, held_out: Mapping[str, Spans]) -> dict[str, float]:
-    """Return the bits per character of the median window of each split under a bigram model of train.
+    """Return split -> bits per character of its median window under a bigram model of the training split.
 
-    For the training split, the result is the second highest median of its parts. If a split is too short to judge, the
-    result is empty.
+    For `train`, the value is the second highest of the medians of its parts. The result is empty if any split is too
+    short to judge.
+
+    Args:
+        codes: the corpus.
+        train: spans of the training split in `codes`.
+        held_out: held-out split -> its spans in `codes`.
     """
     n_train = _n_chars(train)
     size = min([WINDOW, n_train // PARTS, *(_n_chars(spans) // FEWEST for spans in held_out.values())])
@@ -47,7 +55,7 @@ def _n_chars(spans: Spans) -> int:
 
 
 def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Codes:
-    """Return (n, size) windows, evenly spaced between characters `start` and `stop` of the joined spans."""
+    """Return (n, size) windows, n <= MOST, evenly spaced between characters `start` and `stop` of the joined spans."""
     n = min(MOST, (stop - start) // size)
     positions = np.linspace(start, stop - size, n).astype(np.int64)[:, None] + np.arange(size)
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -57,8 +65,8 @@ def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Co
 def _bits(windows: Codes, part_of: Ints) -> npt.NDArray[np.float64]:
     """Return the (n,) bits per character of (n, size) windows.
 
-    `part_of` is the (n,) number of the part of each window. Parts below PARTS belong to the training split. The
-    probability of a pair of characters backs off to the probability of its second character.
+    `part_of` is the (n,) number of the part that contains each window. Parts below PARTS belong to the training split.
+    The probability of a character after the previous character is smoothed with its probability without context.
     """
     kinds, chars = np.unique(windows, return_inverse=True)
     chars = chars.reshape(windows.shape)

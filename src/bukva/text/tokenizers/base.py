@@ -1,7 +1,8 @@
-"""Base class of the tokenizers, and the byte tokenizer.
+"""Define the base class of all tokenizers, and the byte tokenizer.
 
-An id stands for a sequence of UTF-8 bytes. A character is counted at its first byte; its other bytes are 10xxxxxx in
-binary. A model may generate ids whose bytes are not valid UTF-8. Such bytes are decoded as U+FFFD.
+An id stands for a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. (All other
+bytes of a character are 10xxxxxx in binary.) A model may generate ids whose bytes are not valid UTF-8; these bytes are
+decoded as U+FFFD.
 """
 
 from abc import ABC, abstractmethod
@@ -15,20 +16,20 @@ import numpy.typing as npt
 from bukva.text.ids import Ids
 
 CHUNK = 2**20  # number of ids that are counted at a time, to limit memory
-MOST_BYTES = 4  # maximum number of bytes, and therefore of ids, of a character
+MOST_BYTES = 4  # maximum number of bytes of a character, and therefore of ids that encode a character
 
 Counts = npt.NDArray[np.int64]
 
 
 class Tokenizer(ABC):
-    r"""Base class: encodes text as ids and decodes ids to text.
+    r"""Base class of tokenizers, which encode text as ids and decode ids to text.
 
-    Scores of every tokenizer are per character. The number of characters comes from `chars_of`.
+    Scores are per character with every tokenizer. The number of characters is the sum of `chars_of`.
 
-    unit: name of what an id stands for: character, byte or token.
+    unit: name of what an id stands for: "character", "byte" or "token".
     alphabet: the characters that can be encoded, sorted, or None if every character can be encoded.
-    tokens: bytes of each of the V ids.
-    pieces: text of each of the V ids; control characters and parts of a character are escaped, such as \xd0.
+    tokens: the bytes of each of the V ids.
+    pieces: the text of each of the V ids; control characters and parts of a character are escaped, such as \xd0.
     dtype: smallest unsigned type that holds every id.
     """
 
@@ -47,25 +48,25 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
-        """Learn the vocabulary of the texts. The order of the texts does not matter.
+        """Return a tokenizer with the vocabulary of the texts. The order of the texts does not matter.
 
-        `vocab_size` is the maximum number of ids, for tokenizers with a vocabulary of variable size.
+        `vocab_size` is the maximum number of ids of the tokenizer `bpe`; the other tokenizers ignore it.
         """
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return the content of vocab.json: the arguments of the constructor, and `kind` (char if it is missing)."""
+        """Return the content of vocab.json: the arguments of the constructor, and `kind`, which `char` leaves out."""
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
         """Return the (n,) ids of a text.
 
         Raises:
-            BukvaError: a character cannot be encoded. The message names it and its position.
+            BukvaError: a character cannot be encoded. The message names the character and its position.
         """
 
     def __len__(self) -> int:
-        """The size of the vocabulary, V."""
+        """Return V, the size of the vocabulary."""
         return len(self.tokens)
 
     def decode(self, ids: npt.ArrayLike) -> str:
@@ -77,7 +78,10 @@ class Tokenizer(ABC):
         return b"".join(map(self.tokens.__getitem__, np.asarray(ids, np.int64).tolist()))
 
     def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) number of characters that begin in each id. The sum is the denominator of a score."""
+        """Return, for each of (n,) ids, the number of characters that begin in it.
+
+        The sum of these numbers is the number of characters by which scores are divided.
+        """
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
@@ -85,9 +89,9 @@ class Tokenizer(ABC):
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def texts_of(self, ids: npt.ArrayLike) -> list[str]:
-        """Return, for each of (n,) ids, the characters that begin in it. Joined, they are the text of the ids."""
+        """Return, for each of (n,) ids, the characters that begin in it. The strings joined are the text of the ids."""
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
-        owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # number of the id that contains each byte
+        owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # which of the n ids contains each byte
         begins = _begins(utf8)
         begins[:1] = True  # the ids may begin within a character
         texts = [""] * len(n_bytes)
@@ -104,7 +108,7 @@ BYTES = [bytes([value]) for value in range(256)]
 
 
 class ByteTokenizer(Tokenizer):
-    """Tokenizer whose ids are the values of the UTF-8 bytes. It has nothing to learn."""
+    """Tokenizer whose ids are the values of the UTF-8 bytes."""
 
     unit: ClassVar[str] = "byte"
 
@@ -131,14 +135,17 @@ def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
 
 
 def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
-    """Return the sum of `chars_of` or `bytes_of` over (N,) ids, which may be memory-mapped."""
+    """Return the sum of counts_of(ids) for (N,) ids, which may be memory-mapped.
+
+    `counts_of` is the method `chars_of` or `bytes_of` of a tokenizer.
+    """
     return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
 
 
 def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
-    """Return the number of ids of the first character of (N,) ids, N > 0.
+    """Return how many of the (N,) ids, N > 0, encode the first character.
 
-    The first character must not share an id with the second one.
+    The first character must not share an id with the second character.
     """
     others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
     return 1 + int(others[0]) if len(others) else len(ids)

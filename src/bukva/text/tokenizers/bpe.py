@@ -1,7 +1,7 @@
-"""Byte-level BPE: byte sequences that are frequent in the training text become one id.
+"""Byte-level BPE, a tokenizer with one id for each byte sequence that is frequent in the training text.
 
 The vocabulary starts with the 256 byte values. Then the most frequent pair of neighboring tokens in the training text
-is merged into a new token, and so on, until the vocabulary is full. A text is encoded by the same merges in the same
+is merged into a new token, and so on, until the vocabulary is full. A text is encoded with the same merges in the same
 order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
 
 Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
@@ -30,12 +30,17 @@ MIN_FREQUENCY = 2  # a pair that occurs only once says nothing about other text
 
 
 class BPETokenizer(Tokenizer):
-    """Tokenizer of frequent pieces of words. Its ids are first the bytes, then the merged tokens in their order."""
+    """Tokenizer whose tokens are frequent parts of words.
+
+    Ids 0 to 255 are the single bytes. The following ids are the merged tokens, in the order of the merges.
+    """
 
     unit: ClassVar[str] = "token"
 
     def __init__(self, merges: Iterable[Sequence[str]]) -> None:
-        """Initialize from the merges in their order, in GPT-2's notation with a printable character for each byte.
+        """Initialize from the merges, pairs of tokens in the order in which they were learned.
+
+        Tokens are written in GPT-2's notation, which has a printable character for each byte.
 
         Raises:
             ValueError: a merge uses a token that is neither a byte nor the result of an earlier merge.
@@ -54,7 +59,7 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
-        """Learn at most vocab_size ids. A short text gives fewer, because it has fewer pairs that occur twice."""
+        """Learn at most `vocab_size` ids. A short text gives fewer ids, because few of its pairs occur twice."""
         from tokenizers import models, trainers
 
         library = _library(models.BPE())
@@ -77,7 +82,7 @@ class BPETokenizer(Tokenizer):
 
 
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
-    """Return the library's tokenizer, which splits a text into lines and words and merges within each word."""
+    """Return a tokenizer of the library that divides a text into lines and words, and merges tokens within a word."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     library = Tokenizer(model)
@@ -89,7 +94,11 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 
 @functools.cache
 def _byte_chars() -> str:
-    """Return a character for each byte: the same code point if it is printable, otherwise one from U+0100 on."""
+    """Return a string of 256 printable characters, one for each byte.
+
+    A byte whose value is the code point of a printable character is written as this character. The other bytes are
+    written as the characters from U+0100 on.
+    """
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

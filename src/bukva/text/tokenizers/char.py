@@ -21,18 +21,18 @@ class CharTokenizer(Tokenizer):
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Initialize from the alphabet.
+        """Initialize from the characters of the alphabet.
 
         Raises:
             ValueError: the alphabet is not a sorted list of single characters without duplicates.
         """
         if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
-            raise ValueError("an alphabet must be single characters, sorted, each once")
+            raise ValueError("an alphabet must be a sorted list of single characters without duplicates")
         super().__init__([char.encode() for char in chars])
         self.chars = self.pieces = list(chars)
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
-        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry stands for all greater code points
+        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry is for all greater code points
         self._ids = np.full(n_codes, len(self), np.min_scalar_type(len(self)))  # code point -> id, or V if unknown
         self._ids[self._codes] = np.arange(len(self))
 
@@ -53,8 +53,8 @@ class CharTokenizer(Tokenizer):
             named = ", ".join(map(describe, unknown[:MAX_NAMED]))
             more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
             raise BukvaError(
-                f"not in the vocabulary of {len(self)} characters: {named}{more}; the first is character "
-                f"{int(ids.argmax()) + 1} of {text[:40]!r}"
+                f"not in the vocabulary of {len(self)} characters: {named}{more}; the first unknown character is "
+                f"number {int(ids.argmax()) + 1} of {text[:40]!r}"
             )
         return ids.astype(self.dtype, copy=False)
 
