@@ -59,9 +59,10 @@ class GPTConfig(Config):
     activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
-    proj_init: str = "scaled"  # or `zero`: these projections then add nothing before the first update
+    proj_init: str = "scaled"  # initial weights of the projections to the residual stream, or `zero`
     tie_weights: bool = False  # use one weight matrix for both the embedding and the head
-    ngrams: str = "none"  # `logits`: mix the predictions of n-grams and network; `input`: n-grams are also an input
+    # `logits`: mix the predictions of n-grams and network; `input`: n-grams are also an input of the network
+    ngrams: str = "none"
     ngram_dropout: float = 0.0  # fraction of the windows of a batch that are trained without n-grams
     network_loss: float = 0.0  # weight of the network's own loss, which is added to the loss of the full model
     ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams that are experts
@@ -215,7 +216,7 @@ class GPT(LanguageModel):
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
     def new_cache(self) -> KVCache:
-        """Return an empty KV cache of block_size positions."""
+        """Return an empty KV cache for at most block_size positions."""
         return self.blocks.new_cache(self.block_size)
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
@@ -226,9 +227,7 @@ class GPT(LanguageModel):
     def without_ngrams(self) -> Self:
         """Return a GPT without n-grams that shares the weights of this GPT."""
         network = copy.copy(self)
-        network._modules = (
-            self._modules.copy()
-        )  # otherwise replacing the blocks in one model would replace them in both
+        network._modules = self._modules.copy()  # otherwise replacing the blocks in one model would replace both
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
 
