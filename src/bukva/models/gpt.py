@@ -59,7 +59,8 @@ class GPTConfig(Config):
     activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
-    proj_init: str = "scaled"  # initial weights of the projections to the residual stream, or `zero`
+    # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
+    proj_init: str = "scaled"
     tie_weights: bool = False  # use one weight matrix for both the embedding and the head
     # `logits`: mix the predictions of n-grams and network; `input`: n-grams are also an input of the network
     ngrams: str = "none"

@@ -24,7 +24,7 @@ from bukva.core.progress import OnProgress, no_progress
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
-# Maximum number of ids in a forward pass. The activations fit the cache of a CPU core, and the ids keep a GPU busy.
+# Maximum number of ids in a forward pass. Their activations fit the cache of a CPU core, or keep a GPU busy.
 BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
 # Maximum number of logits in a forward pass. With a large vocabulary, a GPT with n-grams needs much memory for them.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
