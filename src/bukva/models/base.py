@@ -43,7 +43,7 @@ class Config:
 
 
 class HiddenLayers(NamedTuple):
-    """One linear layer of each block, the same in all blocks. Its inputs and outputs are hidden channels.
+    """The linear layers of one name, one from each block. Their inputs and outputs are hidden channels.
 
     n_stacked: number of matrices that are stacked in the rows of each weight, for example 3 for `qkv`. Muon updates
         each matrix separately.
@@ -67,10 +67,11 @@ class Losses(NamedTuple):
 class Examples(NamedTuple):
     """Windows for one forward and backward pass.
 
-    ids: (B, T).
+    ids: (B, T), the windows.
     targets: (B, T), the next id after each of `ids`.
-    ngrams: n-gram predictions for all windows or for the first of them; None if no window has n-grams.
-    ngram_weight: the fraction of `ids` that have n-grams, divided by the fraction of the whole batch that have n-grams.
+    ngrams: n-gram predictions for all windows, or only for the first windows. None if no window has n-grams.
+    ngram_weight: fraction of the windows in `ids` that have n-grams, divided by the fraction of all windows of the
+        batch that have n-grams.
     """
 
     ids: Tensor
@@ -113,7 +114,7 @@ class LanguageModel(nn.Module):
         return self.config.block_size
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return the layers that Muon updates, and that generation may run in bf16. By default the list is empty."""
+        """Return the linear layers that Muon updates and generation may run in bf16. By default, there are none."""
         return []
 
     @property
@@ -122,9 +123,9 @@ class LanguageModel(nn.Module):
         return self.config.counts
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the n-grams of the (N,) ids `train`. A model without n-grams does nothing.
+        """Count the n-grams of the (N,) ids `train`. If the folder `stored` has their counts, memory-map the counts.
 
-        The counts are memory-mapped from the folder `stored` instead, if it contains the counts of these ids.
+        A model without n-grams does nothing.
         """
 
     def without_ngrams(self) -> Self:
@@ -139,7 +140,7 @@ class LanguageModel(nn.Module):
         numbers: Tensor | None = None,  # noqa: ARG002
         batch_size: int = 0,  # noqa: ARG002
     ) -> Examples:
-        """Return the argument of `losses` for windows of the training split. It is computed on the CPU.
+        """Prepare windows of the training split as the argument of `losses`. This is done on the CPU.
 
         Args:
             ids: (B, T), the windows of a batch or of a part of a batch.

@@ -40,7 +40,10 @@ class Bigram(LanguageModel):
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits for (B, T) `ids`, or only the (n, V) logits where (B, T) `wanted` is True."""
+        """Return the (B, T, V) logits for (B, T) `ids`, or only the (n, V) logits where (B, T) `wanted` is True.
+
+        The other arguments are ignored.
+        """
         return self.table(select_wanted(ids, wanted))
 
 

@@ -48,7 +48,7 @@ def save_model(
         folder: folder to write. If it exists, it is replaced.
         config: sizes and options of the model.
         tokenizer: tokenizer whose vocabulary the model uses.
-        weights: name of the weights, for example `best` or `initial` -> tensors of the model.
+        weights: name of the weights, for example `best` -> the tensors of the model with these weights.
         numerics: settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
         counted: (N,) ids of the training split for a model with n-grams, otherwise None.
     """
@@ -74,11 +74,11 @@ def load_model(
     device: torch.device = CPU,
     ngrams: Path | None = None,
 ) -> tuple[LanguageModel, Tokenizer]:
-    """Load a model and its tokenizer. The model is in evaluation mode.
+    """Load a model and its tokenizer, and return both. The model is in evaluation mode.
 
     Args:
         folder: folder of the model.
-        weights: weights to load.
+        weights: `best` for the weights with the best val score, or `initial` for the weights before training.
         device: device to load the model on.
         ngrams: folder that may contain the n-gram counts of the training split. It is used only for a model with
             n-grams (see `counts_of`).
@@ -114,7 +114,7 @@ def load_model(
 def load_models(
     folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
 ) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """Load models with their best weights, and the tokenizer that all of them share.
+    """Load several models with their best weights, and the tokenizer that all of them share.
 
     Args:
         folders: name of the model -> its folder.
@@ -122,7 +122,7 @@ def load_models(
         ngrams: folder that may contain the n-gram counts of the training split.
 
     Returns:
-        Name of the model -> model in evaluation mode, and the tokenizer.
+        A dict, name of the model -> model, and the tokenizer. The models are in evaluation mode.
 
     Raises:
         BukvaError: a folder cannot be read, or two models have different vocabularies.

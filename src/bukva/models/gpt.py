@@ -261,7 +261,7 @@ class GPT(LanguageModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the network's log-probabilities and the exponents of the experts, for bukva.models.ngrams.adaptive.
 
-        The arguments are explained in `forward`. The number of positions in the result, n, is B T without `wanted`.
+        `forward` explains the arguments. n is the number of positions where `wanted` is True, or B T by default.
 
         Returns:
             (n, V) log-probabilities of the network, and (n, R + 1) exponents of the experts. The network's exponent is

@@ -1,4 +1,4 @@
-"""The n-gram memory of a GPT predicts from counts. The GPT mixes these predictions with those of its network.
+"""The n-gram memory of a GPT predicts from counts. The GPT mixes these predictions with its network's predictions.
 
 A network spends most of its training on regularities that counting finds in one pass. So the memory counts the n-grams
 of the training split (bukva.models.ngrams), and the network learns the rest. The prediction is a product of experts
@@ -40,8 +40,8 @@ class NgramFeatures:
         looked up, the shape is (n, R, V).
     features: (B, T, F), or (n, F). Contains log(1 + c) of two counts c for the context of each length from 0 to K - 1:
         how often it occurs in the training split, and how many different ids follow it there.
-    longest: (B, T, V), probabilities under the greatest order at all positions, as an input of the network. None if
-        the network does not use them.
+    longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network.
+        None if the network does not have this input.
     """
 
     probabilities: Tensor
@@ -124,7 +124,7 @@ class NgramMemory:
 
 
 class ProductOfExperts(nn.Module):
-    """A layer that chooses the exponents of the experts and mixes their predictions."""
+    """A layer that mixes the predictions of the experts: of the network, and of the n-grams of each order."""
 
     def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
         super().__init__()
@@ -149,5 +149,5 @@ class ProductOfExperts(nn.Module):
             return (exponents * torch.cat([ngrams, network], dim=-2)).sum(-2)
 
     def exponents(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, R + 1) exponents of the experts for (B, T, C) hidden states. The network's is the last."""
+        """Return the (B, T, R + 1) exponents of the experts for (B, T, C) `hidden`. The network is the last expert."""
         return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

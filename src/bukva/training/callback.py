@@ -29,7 +29,7 @@ class Callback(Protocol):
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Called after every update, and once before the first update. May set `state.stop_requested`."""
+        """Called after every update, and once before the first update. It may set `state.stop_requested`."""
         return
 
     def on_end(self, state: TrainState) -> None:
@@ -38,7 +38,7 @@ class Callback(Protocol):
 
 
 class StopAfter(Callback):
-    """Stop a training after `n_updates` updates. The learning rates are those of the full training."""
+    """Stop a training after `n_updates` updates. The learning rates are the same as in the full training."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates

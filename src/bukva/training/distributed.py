@@ -28,7 +28,7 @@ MAX_PER_CORE = 4  # maximum number of processes per core; more processes would o
 
 @dataclass(frozen=True)
 class Distributed(Group):
-    """A group of processes that torch.distributed connects."""
+    """A process group whose processes are connected by torch.distributed."""
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
         """Sum `nats` and all gradients over all processes, in one all-reduce. Every process gets all gradients."""
@@ -136,8 +136,8 @@ def join(processes: int, device: str = "auto") -> Iterator[Group]:
 
     Args:
         processes: expected number of processes, train_gpt.processes in params.yaml.
-        device: compute.device in params.yaml. The processes connect by gloo if it is `cpu` or if torch finds no GPU,
-            and otherwise by NCCL.
+        device: compute.device in params.yaml. With `cpu`, or without a GPU, the processes connect by gloo, and
+            otherwise by NCCL.
 
     Raises:
         BukvaError: the launcher started a different number of processes.

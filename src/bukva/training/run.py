@@ -30,8 +30,8 @@ from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Windows, micro_batches, prefetched
 
-# A training has diverged if its train loss exceeds this multiple of the first val loss. The val loss itself is not
-# tested, because it also rises by overfitting.
+# A training has diverged if its train loss exceeds this multiple of the first val loss. The val loss is not
+# compared with it, because overfitting also makes the val loss rise.
 EXPLODED = 10.0
 
 ScoreVal = Callable[[LanguageModel, Group], float]  # returns nats per character of val; each process scores a part
@@ -229,8 +229,8 @@ def learning_rate(step: int, recipe: Training) -> float:
     """Return the learning rate of update `step`. The first update is step 1.
 
     The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times
-    `learning_rate` at the last update. With `decay_to=1`, it stays constant. A cosine schedule was worse
-    (docs/dev/log.md).
+    `learning_rate` at the last update. With `decay_to=1`, the rate stays constant. A cosine schedule was
+    worse (docs/dev/log.md).
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps
@@ -240,7 +240,7 @@ def learning_rate(step: int, recipe: Training) -> float:
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's global random generators for one step of one process. Initialization and dropout use them.
+    """Seed torch's global random generators, which initialization and dropout use, for one step of one process.
 
     The random numbers of a step depend only on the arguments. So a checkpoint does not contain the states of
     generators, and random numbers that are drawn between two steps change nothing.

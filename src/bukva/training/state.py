@@ -79,7 +79,7 @@ class TrainState:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state from `saved`, a result of `state_dict`."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples"):

@@ -87,7 +87,7 @@ class Windows:
         return self._drawn_starts(number)[index]
 
     def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the (UPDATES_PER_DRAW, B) start positions of consecutive updates. `number` counts these groups from 0.
+        """Return the (UPDATES_PER_DRAW, B) start positions for group `number` of consecutive updates, counted from 0.
 
         Drawing the positions of a single update would take as long.
         """
@@ -108,7 +108,7 @@ class Windows:
         return int(rng.integers(n_offsets)), draw_keys(rng)
 
     def _rng(self, number: int) -> np.random.Generator:
-        """Return the random generator of epoch or step `number`. It does not depend on other numbers or on dropout."""
+        """Return the random generator of epoch or step `number`. It is independent of the generators of dropout."""
         return np.random.default_rng([self.seed, number, 1])
 
 
@@ -143,17 +143,17 @@ def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]
 
 
 def draw_keys(rng: np.random.Generator) -> Keys:
-    """Draw random keys for the rounds of the Feistel network. They determine one random order (see `permuted`)."""
+    """Draw random keys for the rounds of the Feistel network. The keys determine one random order (see `permuted`)."""
     return rng.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
 
 
 def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[np.int64]:
     """Return the numbers at (B,) `positions` of a random order of the numbers from 0 to n - 1.
 
-    The keys determine the order. It is computed instead of stored, because a table would take 8 bytes for each number.
-    A Feistel network permutes the numbers below rows * columns, a product that is n or slightly greater. A result that
-    is not below n is permuted again until it is below n (Black and Rogaway, "Ciphers with arbitrary finite domains",
-    2002, the generalized Feistel network with cycle walking).
+    `keys` determines the order. The order is computed instead of stored, because a table would take 8 bytes for each
+    number. A Feistel network permutes the numbers below rows * columns, a product that is n or slightly greater. A
+    result that is not below n is permuted again until it is below n (Black and Rogaway, "Ciphers with arbitrary finite
+    domains", 2002, the generalized Feistel network with cycle walking).
     """
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)  # rows * columns is n or slightly greater

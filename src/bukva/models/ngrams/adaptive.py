@@ -180,7 +180,7 @@ class Reader:
         _append(self._own, before.astype(np.int64), True)
 
     def seek(self, before: Ids) -> None:
-        """Continue the current work after the (n,) ids `before`. They become the context, but are not counted."""
+        """Continue the current work after the (n,) ids `before`. These ids are context, but are not counted."""
         context = before[-self._orders[-1] :].astype(np.int64)
         self._all, self._own = self._all.with_capacity(len(context)), self._own.with_capacity(len(context))
         for grown in (self._all, self._own):
@@ -200,8 +200,8 @@ class Reader:
 
         Args:
             ids: (n,).
-            network: (n, V), the network's log-probabilities of the next id, for each id.
-            exponents: (n, R + 1), exponents of the experts for each id: the R orders, then the network.
+            network: (n, V). Row i contains the network's log-probabilities at the position of `ids[i]`.
+            exponents: (n, R + 1). Row i contains the exponents at this position: of the R orders, then of the network.
         """
         self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         nats = np.empty(len(ids))
@@ -213,7 +213,7 @@ class Reader:
 
         Args:
             network: (V,), the network's log-probabilities of the next id.
-            exponents: (R + 1,), exponents of the experts: the R orders, then the network.
+            exponents: (R + 1,), exponents of the R orders, then of the network.
         """
         predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
         all_exponents = self._with_own(exponents[None])[0]
@@ -355,7 +355,7 @@ def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, co
 def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
     """Append (n,) `ids` to the text, and add the grams of every length that end with each id.
 
-    Their counts change only if `is_counted` is True.
+    The counts of these grams change only if `is_counted` is True.
     """
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:

@@ -58,7 +58,7 @@ def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
 
 
 def cross_entropy(seen: PairCounts, table: PairCounts) -> float:
-    """Return the mean nats of the pairs that are counted in (R, V) `seen`.
+    """Return the mean nats per pair, for the pairs that are counted in (R, V) `seen`.
 
     The probabilities of the pairs are the rows of (R, V) `table`, after each row is divided by its sum.
     """

@@ -70,8 +70,8 @@ class KneserNey:
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
         """Return order -> (N,) nats of (N,) `ids`, each predicted from the order - 1 ids before it.
 
-        One call for several orders is faster than one call for each order. The first ids of the text have fewer ids
-        before them. Their contexts are shorter, and shorter contexts always use continuation counts.
+        The first ids of a text have shorter contexts, for which continuation counts are used. One call for several
+        orders is faster than one call for each order.
         """
         wanted = sorted(set(orders))
         probabilities = probabilities_of(

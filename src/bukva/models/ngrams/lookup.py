@@ -111,7 +111,7 @@ def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
 
 @compiled
 def _child(trie: Trie, node: int, symbol: int) -> int:
-    """Return the child of `node` that adds the id `symbol`, or UNKNOWN if there is none. Search by bisection."""
+    """Return the child of `node` whose last id is `symbol`, or UNKNOWN if there is none. Search by bisection."""
     if node == UNKNOWN:
         return UNKNOWN
     low, stop = trie.firsts[node], trie.firsts[node + 1]
@@ -127,9 +127,10 @@ def _child(trie: Trie, node: int, symbol: int) -> int:
 
 @compiled
 def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: int, gram: int) -> float:
-    """Return the probability of one id given `context`.
+    """Return the probability of an id given `context`.
 
-    `shorter` is its probability given the next shorter context. `gram` is the node of `context` followed by the id.
+    `shorter` is the probability of the id given the next shorter context. `gram` is the node of `context` followed by
+    the id.
     """
     if context == UNKNOWN or by.totals[context] == 0:
         return shorter

@@ -57,7 +57,7 @@ class Smoothing(NamedTuple):
 
 
 def discounts_of(counts: Nodes) -> Floats:
-    """Return the (4,) discounts of counts of 0, 1, 2 and at least 3, computed from the (G,) counts of all grams."""
+    """Return the (4,) discounts of counts of 0, 1, 2 and at least 3, for grams of one length with (G,) `counts`."""
     pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
     n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():

@@ -26,7 +26,7 @@ MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
-    """Return the counts of the n-grams of (N,) ids `train`, of all orders up to `max_order` or more.
+    """Return the n-gram counts of (N,) ids `train`, for all orders up to `max_order` or a higher order.
 
     The counts are memory-mapped from the folder `stored` or from the user's cache. If neither contains the counts of
     `train`, for example for a served model or a model of another experiment, the text is counted. The counts of a long
@@ -38,7 +38,7 @@ def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None =
             return loaded
     counts = KneserNey.count(train, vocab_size, max_order)
     if len(train) >= MIN_CACHED_IDS:
-        with contextlib.suppress(OSError):  # if the disk is full or there is no home folder, the next call counts again
+        with contextlib.suppress(OSError):  # after an error, such as a full disk, the next call counts the text again
             save_counts(cache, train, counts)
     return counts
 

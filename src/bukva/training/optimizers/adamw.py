@@ -64,7 +64,7 @@ class Optimizers:
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state from `saved`, a result of `state_dict`."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
         if self._rate is not None:  # loading replaced the tensor in the groups

@@ -25,10 +25,10 @@ from bukva.training.optimizers.adamw import Optimizers, adamw
 WEIGHT_COPIES = 3  # number of tensors of the size of the weights: weights, gradients, momentum
 
 # Coefficients of each iteration, for singular values from 0.004 to 1. Each iteration is the odd polynomial of degree 5
-# that is nearest to 1 on the interval to which the earlier iterations map these values. In all iterations but the last,
-# the interval is extended by 1 %, because bf16 rounds. Five iterations with the coefficients of Jordan et al. train
-# equally well. Three iterations, with coefficients chosen in the same way, are worse by 0.03 bits per character
-# (docs/dev/log.md).
+# that is nearest to 1 on the interval to which the earlier iterations map these values. All iterations except the last
+# divide their input by 1.01, because bf16 rounds. The coefficients include this division. Five iterations with the
+# coefficients of Jordan et al. train equally well. Three iterations, with coefficients chosen in the same way, are
+# worse by 0.03 bits per character (docs/dev/log.md).
 COEFFICIENTS = (
     (8.2584, -23.8741, 17.3387),
     (3.9386, -2.8782, 0.5369),
