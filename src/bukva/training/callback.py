@@ -13,7 +13,7 @@ from typing import Protocol
 from bukva.core.files import write_text
 from bukva.training.state import Progress, TrainState
 
-COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")  # of the file
+COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")  # of CurveFile
 
 
 class Callback(Protocol):

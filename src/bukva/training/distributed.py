@@ -102,7 +102,7 @@ def launch(processes: int) -> None:
             f"params.yaml, train_gpt.processes: {processes // machines} processes are too many for the {n_cores()} "
             f"usable cores of this machine. Use at most {most} on each machine."
         )
-    # the launcher would log an error in many lines; the messages below say it in one line
+    # the launcher would log an error in many lines; the messages below report it in one line
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # without it, the launcher warns; backends/device.py sets the threads
     module = sys.modules["__main__"].__spec__
