@@ -1,14 +1,14 @@
-"""Attention, one idea at a time: scores, scale, mask, weighted average, heads, memory, cache.
+"""This module builds attention one idea at a time: scores, scale, mask, weighted average, heads, memory, cache.
 
-Letters in shapes, with the same meaning in the other modules:
+These letters have the same meaning in the shapes of all modules:
 
     B   sequences in the batch          nh  heads
     T   positions of the queries        hs  channels of one head, C / nh
     S   positions of the keys           C   channels of the residual stream, n_embd
 
-Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor, memory); Vaswani et al. 2017,
-"Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2); Su et al. 2021, "RoFormer"
-(rotary positions, equation 34); Henry et al. 2020, "Query-Key Normalization for Transformers".
+Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor, attention to a memory); Vaswani et
+al. 2017, "Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2); Su et al. 2021,
+"RoFormer" (rotary positions, equation 34); Henry et al. 2020, "Query-Key Normalization for Transformers".
 """
 
 from typing import Protocol
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-EPSILON = torch.finfo(torch.float32).eps  # of the QK norm; the default of torch.nn.RMSNorm in float32
+EPSILON = torch.finfo(torch.float32).eps  # epsilon of the QK norm, the default of torch.nn.RMSNorm in float32
 
 # ---- the arithmetic: no parameters, no state
 
@@ -28,21 +28,28 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
-    """Return the (T, S) mask, True where query t may attend to key s. The queries are the last T of S positions."""
+    """Return the (T, S) mask that is True where query t may attend to key s.
+
+    The queries are at the last T of the S positions.
+    """
     return torch.ones(T, S, dtype=torch.bool, device=device).tril(diagonal=S - T)
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the weight of each value for each query: (..., T, S) scores -> (..., T, S), rows sum to 1."""
+    """Return the weight of each value for each query: (..., T, S) scores -> (..., T, S) weights. Each row sums to 1.
+
+    Weights are 0 where `mask` is False.
+    """
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(dim=-1)
 
 
 def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
-    """Rotate each pair of channels of (..., T, hs) by the angle of its position.
+    """Rotate each pair of channels of (..., T, hs) `x` by an angle that is proportional to the position.
 
-    After the rotation, the score of a query and a key depends on their positions only through the distance.
+    `cos_sin` is a result of `rotary_cos_sin`. The score of a rotated query and a rotated key depends on the distance
+    between their positions, but not on the positions themselves.
     """
     cos, sin = cos_sin.to(x.dtype)  # (T, hs) each
     partner = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
@@ -50,9 +57,9 @@ def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
 
 
 def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
-    """Return the (2, T, hs) cosines and signed sines of the positions start to stop - 1, for `rotate`.
+    """Return the (2, T, hs) cosines and signed sines of the angles at positions start to stop - 1, for `rotate`.
 
-    Each position has hs / 2 angles. The fastest one makes a full rotation in 2 pi characters.
+    Each position has hs / 2 angles. The fastest angle makes a full rotation in 2 pi positions, the others in more.
     """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
@@ -64,7 +71,7 @@ def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None =
 
 
 class Kernel(Protocol):
-    """Signature of all kernels: (..., T, hs) queries, (..., S, hs) keys and values -> (..., T, hs)."""
+    """Signature of a kernel: (..., T, hs) queries, (..., S, hs) keys and (..., S, hs) values -> (..., T, hs)."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor: ...
 
@@ -73,7 +80,7 @@ def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0
     """Compute attention step by step, as in the lecture notes.
 
     Returns:
-        The weighted averages of the values, (..., T, hs), and the weights, (..., T, S).
+        The (..., T, hs) weighted averages of the values, and the (..., T, S) weights before dropout.
     """
     mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
     weights = attention_weights(attention_scores(q, k), mask)  # (..., T, S)
@@ -81,16 +88,16 @@ def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0
 
 
 def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """Return the weighted averages of the values. `explain` also returns the weights."""
+    """Return the (..., T, hs) weighted averages of the values, computed by `explain`."""
     return explain(q, k, v, causal=causal, dropout=dropout)[0]
 
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """Return the result of `attend_explicit`, without storing the (T, S) weights. Tests compare both."""
+    """Return the same result as `attend_explicit`, but without storing the (T, S) weights."""
     T, S = q.shape[-2], k.shape[-2]
-    # is_causal aligns the mask to the first key, but the queries are the last positions; a single query sees all keys
+    # `is_causal` would align the mask to the first key, but the queries are at the last positions
     square = causal and T == S
-    mask = causal_mask(T, S, q.device) if causal and 1 < T < S else None
+    mask = causal_mask(T, S, q.device) if causal and 1 < T < S else None  # a single query sees all keys
     with torch.autocast(q.device.type, enabled=False):
         y = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, mask, dropout_p=dropout, is_causal=square)
     return y.to(q.dtype)
@@ -103,10 +110,11 @@ ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 
 
 class LayerCache:
-    """KV cache of one layer. With the cache, only the new positions of a growing text have to be computed.
+    """KV cache of one layer. While a text grows, the layer has to compute only the new positions.
 
-    It holds at most `size` positions of (B, nh, hs). A full cache cannot drop its oldest position, because a key
-    depends on its position. bukva.generation.sampling recomputes a full cache from the latest characters.
+    The cache contains at most `size` positions. When it is full, the oldest position cannot simply be dropped, because
+    keys depend on the number of their position. bukva.generation.sampling then clears the cache and computes the latest
+    characters again.
     """
 
     def __init__(self, size: int) -> None:
@@ -114,7 +122,7 @@ class LayerCache:
         self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each, allocated by the first `extend`
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (B, nh, T, hs) new keys and values; return the keys and values of all positions, (B, nh, S, hs).
+        """Append keys `k` and values `v`, (B, nh, T, hs) each. Return all keys and all values, (B, nh, S, hs) each.
 
         Raises:
             ValueError: the cache is too small for the new positions.
@@ -125,7 +133,9 @@ class LayerCache:
         return keys[:, :, :stop], values[:, :, :stop]
 
     def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Reserve positions for (B, nh, T, hs) new keys; return the buffers of keys and values, (B, nh, size, hs).
+        """Reserve T positions, without writing the (B, nh, T, hs) keys `k`. Return the buffers of keys and values.
+
+        Both buffers are (B, nh, size, hs). They are allocated by the first call.
 
         Raises:
             ValueError: the cache is too small for the new positions.
@@ -154,17 +164,18 @@ class KVCache:
         return self.layers[0].length
 
     def clear(self) -> None:
-        """Remove all positions."""
+        """Empty the cache of every layer, to start a new text. The buffers stay allocated."""
         for layer in self.layers:
             layer.length = 0
 
 
 class Attention(nn.Module):
-    """Multi-head attention; `n_head=1` gives the single head of the lecture notes.
+    """Multi-head attention. With `n_head=1`, it is the single head of the lecture notes.
 
     With `causal=True`, as in a decoder, each position attends to itself and to earlier positions. With `causal=False`,
-    as in an encoder, it attends to all. Passing a memory to `forward` makes it cross-attention. `qk_norm` bounds the
-    scores. The attribute `attend` is the kernel; it may be replaced by any other Kernel.
+    as in an encoder, each position attends to all positions. With an argument `memory`, `forward` computes
+    cross-attention. `qk_norm=True` normalizes queries and keys, which bounds the scores. `kernel` is a key of ATTEND.
+    The attribute `attend` may later be set to any other `Kernel`.
     """
 
     def __init__(
@@ -193,22 +204,22 @@ class Attention(nn.Module):
         cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Attend from each position of `x` to the positions of `memory`, or to those of `x` if it is None.
+        """Attend from each position of `x` to the positions of `memory`, or to the positions of `x` by default.
 
         Args:
             x: (B, T, C), the input of the queries.
-            memory: (B, S, C), the input of keys and values; `x` if None.
-            cos_sin: (2, T, hs) of `rotary_cos_sin`, to rotate queries and keys; None without rotary positions.
+            memory: (B, S, C), the input of keys and values. By default, `x` is also the input of keys and values.
+            cos_sin: (2, T, hs), a result of `rotary_cos_sin`. None if the model does not use rotary positions.
             cache: keys and values of the positions before `x`. The keys and values of `x` are appended.
 
         Returns:
             (B, T, C).
         """
         p = self.dropout if self.training else 0.0
-        if memory is None:  # self-attention needs one product for all three, and one call for queries and keys
-            heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs)
+        if memory is None:
+            heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs), one product for queries, keys and values
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
-            # contiguous memory makes each pass of `norm_and_rotate` faster
+            # one call for queries and keys; contiguous memory makes each pass of `norm_and_rotate` faster
             q, k = self.norm_and_rotate(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
         else:
             q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
@@ -219,9 +230,9 @@ class Attention(nn.Module):
         return F.dropout(self.proj(self.join_heads(y)), p)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
-        """Return the (B, T, C) queries of `x` and the (B, S, C) keys and values of `memory`, for cross-attention.
+        """Return (B, T, C) queries from `x`, and (B, S, C) keys and (B, S, C) values from `memory`.
 
-        The rows of `qkv` are split between two products.
+        `x` is multiplied by the first C rows of the weight of `qkv`, and `memory` by the other rows.
         """
         C = x.shape[-1]
         q_weight, kv_weight = self.qkv.weight.split([C, 2 * C])
@@ -229,13 +240,13 @@ class Attention(nn.Module):
         return F.linear(x, q_weight, q_bias), *F.linear(memory, kv_weight, kv_bias).chunk(2, dim=-1)
 
     def norm_and_rotate(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
-        """Apply QK norm and the rotary angles, where the model has them, to (B, nh, T, hs) queries or keys."""
-        if self.qk_norm:  # vectors of equal length: only their directions matter
+        """Normalize (B, nh, T, hs) queries or keys if `qk_norm` is set, and rotate them if `cos_sin` is not None."""
+        if self.qk_norm:  # makes all vectors equally long, so only their directions matter
             x = F.rms_norm(x, x.shape[-1:], eps=min(EPSILON, torch.finfo(x.dtype).eps))
         return x if cos_sin is None else rotate(x, cos_sin)
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """Reshape (B, T, C) to (B, nh, T, hs). Heads become a batch axis: they are independent of each other."""
+        """Reshape (B, T, C) to (B, nh, T, hs). The independent heads become a batch dimension."""
         return x.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
 
     @staticmethod

@@ -18,7 +18,7 @@ Tensors = dict[str, Tensor]
 
 
 class Config:
-    """The shape of a model: its sizes and options. A subclass is a frozen dataclass whose fields are JSON values."""
+    """Sizes and options of a model. Each model has a subclass: a frozen dataclass whose fields are JSON values."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # the model's name in the registry
@@ -33,19 +33,20 @@ class Config:
 
     @property
     def n_before(self) -> int:
-        """Maximum number of ids before a window that the model reads. Only n-gram counts read them."""
+        """How many ids before the start of a window affect predictions. It is 0 for a model without n-grams."""
         return 0
 
     @property
     def activations_per_id(self) -> int:
-        """Lower bound of the number of activations kept per id for the backward pass, without the logits."""
+        """Lower bound of the number of activations that the backward pass needs per id. Logits are not included."""
         return 0
 
 
 class HiddenLayers(NamedTuple):
-    """Linear layers of one shape between hidden channels, one from each block.
+    """The linear layers of one name, one from each block. Their inputs and outputs are hidden channels.
 
-    n_stacked: number of matrices stacked in the rows of each weight (3 in `qkv`). Muon updates each matrix separately.
+    n_stacked: number of matrices that are stacked in the rows of each weight, for example 3 for `qkv`. Muon updates
+        each matrix separately.
     """
 
     layers: Sequence[nn.Linear]
@@ -53,10 +54,10 @@ class HiddenLayers(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Mean losses of a batch, scalars.
+    """Mean losses of a batch, as scalar tensors.
 
     nats: cross-entropy of the model, in nats per id.
-    minimized: the loss that training minimizes. It may have more terms than the cross-entropy.
+    minimized: the loss that training minimizes: `nats`, plus more terms for some models.
     """
 
     nats: Tensor
@@ -66,10 +67,11 @@ class Losses(NamedTuple):
 class Examples(NamedTuple):
     """Windows for one forward and backward pass.
 
-    ids: (B, T).
+    ids: (B, T), the windows.
     targets: (B, T), the next id after each of `ids`.
-    ngrams: n-gram predictions for the first windows; None if no window has them.
-    ngram_weight: fraction of these windows that have n-grams, divided by the same fraction of the whole batch.
+    ngrams: n-gram predictions for all windows, or only for the first windows. None if no window has n-grams.
+    ngram_weight: fraction of the windows in `ids` that have n-grams, divided by the fraction of all windows of the
+        batch that have n-grams.
     """
 
     ids: Tensor
@@ -78,12 +80,12 @@ class Examples(NamedTuple):
     ngram_weight: float = 1.0
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Examples":
-        """Return a copy with a function applied to every tensor."""
+        """Return a copy in which each tensor is replaced by the result of `function`."""
         ngrams = None if self.ngrams is None else self.ngrams.map(function)
         return Examples(function(self.ids), function(self.targets), ngrams, self.ngram_weight)
 
     def tensors(self) -> list[Tensor]:
-        """Return all tensors, in a fixed order."""
+        """Return `ids`, `targets` and the tensors of `ngrams`."""
         return [self.ids, self.targets, *(self.ngrams.tensors() if self.ngrams else ())]
 
 
@@ -92,15 +94,16 @@ class LanguageModel(nn.Module):
 
     `forward` takes (B, T) ids and an optional KV cache, and returns (B, T, V) logits. It has three more arguments.
 
-    `wanted`, (B, T), selects positions: `forward` returns only the (n, V) logits of the positions that are True. With a
-    large vocabulary, logits take most of the time and memory, and scoring needs only some of them.
+    `wanted`, (B, T), selects n positions: `forward` returns only the (n, V) logits at the positions where `wanted` is
+    True. With a large vocabulary, logits take most of the time and memory, and scoring needs only some of them.
 
-    `before`, (B, n), holds the ids before each window, NO_ID where the text has not begun. Only n-gram counts read
-    them, at most the last `config.n_before`. By default the text begins with the window.
+    `before`, (B, n), contains the ids before each window, or NO_ID at positions before the start of the text. Only
+    n-gram counts use these ids, at most the last `config.n_before` of them. Without `before`, the text begins with the
+    window.
 
-    `following`, (B,), holds the id after each window, for windows of the training split. A model that has counted this
-    split knows its answers. With `following` it predicts each id as if that occurrence had not been counted
-    (leave-one-out).
+    `following`, (B,), contains the id after each window. It is given only for windows of the training split. There, the
+    n-gram counts of a model already contain the ids to predict. With `following`, the model predicts each id as if this
+    occurrence had not been counted (leave-one-out).
     """
 
     config: Config
@@ -111,7 +114,7 @@ class LanguageModel(nn.Module):
         return self.config.block_size
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return the layers that Muon updates and that generation may keep in bf16; none by default."""
+        """Return the linear layers that Muon updates and generation may run in bf16. By default, there are none."""
         return []
 
     @property
@@ -120,13 +123,13 @@ class LanguageModel(nn.Module):
         return self.config.counts
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the n-grams of the (N,) ids of the training split, or map the counts from the folder `stored`.
+        """Count the n-grams of the (N,) ids `train`. If the folder `stored` has their counts, memory-map the counts.
 
         A model without n-grams does nothing.
         """
 
     def without_ngrams(self) -> Self:
-        """Return the network without its n-grams; the model itself if it has none."""
+        """Return a model with the same weights that predicts without n-grams. By default, return this model."""
         return self
 
     def examples(
@@ -137,37 +140,39 @@ class LanguageModel(nn.Module):
         numbers: Tensor | None = None,  # noqa: ARG002
         batch_size: int = 0,  # noqa: ARG002
     ) -> Examples:
-        """Prepare windows of the training split for `losses`, on the CPU.
+        """Prepare windows of the training split as the argument of `losses`. This is done on the CPU.
 
         Args:
             ids: (B, T), the windows of a batch or of a part of a batch.
             targets: (B, T), the next id after each of `ids`.
-            before: (B, n), the ids before each window.
-            numbers: (B,), index of each window in the whole batch.
-            batch_size: number of windows of the whole batch; 0 if `ids` is the whole batch.
+            before: (B, n), the ids before each window; None if the text begins with the window.
+            numbers: (B,), index of each window in the whole batch; None if `ids` is the whole batch.
+            batch_size: number of windows in the whole batch; 0 if `ids` is the whole batch.
         """
         return Examples(ids, targets)
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the losses of windows, which must be on the model's device."""
+        """Return the losses of a batch. The tensors of `examples` must be on the model's device."""
         nats = F.cross_entropy(self(examples.ids).flatten(0, 1).float(), examples.targets.flatten())
         return Losses(nats, nats)
 
     def new_cache(self) -> "KVCache | None":
-        """Return an empty cache for generating one text; None for a model that caches nothing."""
+        """Return an empty KV cache for generating one text, or None if the model does not use a cache."""
         return None
 
 
 def select_wanted(values: Tensor, wanted: Tensor | None) -> Tensor:
-    """Return the (n, ...) values of the positions that are True in (B, T) `wanted`; all (B, T, ...) values for None."""
+    """Return the (n, ...) entries of (B, T, ...) `values` where (B, T) `wanted` is True. None selects all entries."""
     return values if wanted is None else values[wanted]
 
 
 @dataclass(frozen=True)
 class ModelKind:
-    """The classes of a model and of its config.
+    """A kind of model.
 
-    sees_one_id: whether predictions depend on the last id alone.
+    config: class of the model's config.
+    build: class of the model; `build(config)` returns a new model.
+    sees_one_id: whether the predictions depend on the last id alone.
     """
 
     config: Callable[..., Config]

@@ -1,7 +1,8 @@
-"""The bigram model, which predicts the next character from the last one alone.
+"""The bigram model predicts the next character from the last character alone.
 
-As in the lecture notes, the logits of every pair of characters are learned by gradient descent. Counting the pairs
-(models/ngrams/counts.py) gives the exact solution. Comparing the learned table with it checks all of the training code.
+As in the lecture notes, the model learns a logit for each pair of characters by gradient descent. Counting the pairs
+(models/ngrams/counts.py) gives the exact solution. So comparing the learned model with the counts checks all of the
+training code.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BigramConfig(Config):
-    """The shape of a bigram."""
-
     name: ClassVar[str] = "bigram"
 
     vocab_size: int
@@ -26,7 +25,7 @@ class BigramConfig(Config):
 
 
 class Bigram(LanguageModel):
-    """The bigram table of the lecture notes. Row c holds the logits of the character after c."""
+    """The bigram table of the lecture notes. Row c contains the logits of the character that follows character c."""
 
     def __init__(self, config: BigramConfig) -> None:
         super().__init__()
@@ -41,7 +40,10 @@ class Bigram(LanguageModel):
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits of (B, T) ids; (n, V) of the positions that are True in `wanted`, if given."""
+        """Return the (B, T, V) logits for (B, T) `ids`, or only the (n, V) logits where (B, T) `wanted` is True.
+
+        The other arguments are ignored.
+        """
         return self.table(select_wanted(ids, wanted))
 
 

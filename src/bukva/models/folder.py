@@ -1,13 +1,13 @@
 """Save and load trained models.
 
-A model is a folder that needs no file outside it. Loading never unpickles anything. The files are:
+A model is saved as a folder, and loading it needs no other files. Loading never unpickles anything. The files are:
 
-config.json             name and shape of the model, and the digests of vocab.json and train.npy
+config.json             name, sizes and options of the model, and the SHA-256 of vocab.json and of train.npy
 vocab.json              the vocabulary
-best.safetensors        the weights with the best val score, and the digest of config.json
-initial.safetensors     the weights before the first update, and the digest of config.json
-train.npy               only with n-grams: the ids of the training split, which are counted again after loading
-numerics.json           settings of the training that change its arithmetic: versions, processor, precision, threads
+best.safetensors        the weights with the best val score, and the SHA-256 of config.json
+initial.safetensors     the weights before the first update, and the SHA-256 of config.json
+train.npy               ids of the training split, only for models with n-grams: loading counts the n-grams again
+numerics.json           settings that affected the rounding in training: versions, processor, precision, threads
 """
 
 import contextlib
@@ -42,15 +42,15 @@ def save_model(
     numerics: Mapping[str, str] | None = None,
     counted: Ids | None = None,
 ) -> None:
-    """Write a model's folder atomically.
+    """Write a model to a folder atomically.
 
     Args:
-        folder: the folder, which is replaced if it exists.
-        config: shape of the model.
+        folder: folder to write. If it exists, it is replaced.
+        config: sizes and options of the model.
         tokenizer: tokenizer whose vocabulary the model uses.
-        weights: tensors by the name of the weights, for example `best` and `initial`.
-        numerics: settings that change the arithmetic of the training (bukva.backends.device.Machine.numerics).
-        counted: (N,) ids of the training split, for a model with n-grams.
+        weights: name of the weights, for example `best` -> the tensors of the model with these weights.
+        numerics: settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
+        counted: (N,) ids of the training split for a model with n-grams, otherwise None.
     """
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished, tokenizer)
@@ -74,16 +74,17 @@ def load_model(
     device: torch.device = CPU,
     ngrams: Path | None = None,
 ) -> tuple[LanguageModel, Tokenizer]:
-    """Return a model with the named weights, in evaluation mode, and its tokenizer.
+    """Load a model and its tokenizer, and return both. The model is in evaluation mode.
 
     Args:
         folder: folder of the model.
-        weights: name of the weights.
+        weights: `best` for the weights with the best val score, or `initial` for the weights before training.
         device: device to load the model on.
-        ngrams: folder that may hold the n-gram counts of the training split, for a model with n-grams.
+        ngrams: folder that may contain the n-gram counts of the training split. It is used only for a model with
+            n-grams (see `counts_of`).
 
     Raises:
-        BukvaError: a file cannot be read or does not belong to the others. The message names the file.
+        BukvaError: a file cannot be read or does not match the other files of the folder. The message names the file.
     """
     tokenizer = load_tokenizer(folder)
     with _explain_errors(folder / CONFIG, "cannot load the model's config"):
@@ -91,7 +92,7 @@ def load_model(
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
         config = model_kind(values.pop("model")).config(**values)
     if sha256(folder / VOCAB) != vocab_digest:
-        raise BukvaError(f"{folder / VOCAB}: not the vocabulary that the model was trained with. {REMEDY}")
+        raise BukvaError(f"{folder / VOCAB} is not the vocabulary that the model was trained with. {REMEDY}")
     file = folder / f"{weights}.safetensors"
     with _explain_errors(file, "cannot load the weights"):
         with safe_open(file, framework="pt") as opened:
@@ -102,9 +103,9 @@ def load_model(
         model = build(config)
         model.load_state_dict(tensors)
     if model.counts:
-        with _explain_errors(folder / COUNTED, "cannot load the text to count"):
+        with _explain_errors(folder / COUNTED, "cannot load the text for the n-gram counts"):
             if sha256(folder / COUNTED) != train_digest:
-                raise ValueError("its SHA-256 is not the one in config.json")
+                raise ValueError("its SHA-256 differs from the SHA-256 in config.json")
             train = np.load(folder / COUNTED, mmap_mode="r")
         model.count(train, ngrams)
     return model.to(device).eval(), tokenizer
@@ -113,7 +114,15 @@ def load_model(
 def load_models(
     folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
 ) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """Return the models of the folders by name, with their best weights, and the tokenizer that they share.
+    """Load several models with their best weights, and the tokenizer that all of them share.
+
+    Args:
+        folders: name of the model -> its folder.
+        device: device to load the models on.
+        ngrams: folder that may contain the n-gram counts of the training split.
+
+    Returns:
+        A dict, name of the model -> model, and the tokenizer. The models are in evaluation mode.
 
     Raises:
         BukvaError: a folder cannot be read, or two models have different vocabularies.
@@ -122,12 +131,12 @@ def load_models(
     (first, (_, tokenizer)), *others = loaded.items()
     for name, (_, other) in others:
         if other.to_json() != tokenizer.to_json():
-            raise BukvaError(f"{folders[name]}: its vocabulary differs from the one in {folders[first]}. {REMEDY}")
+            raise BukvaError(f"{folders[name]} and {folders[first]} have different vocabularies. {REMEDY}")
     return {name: model for name, (model, _) in loaded.items()}, tokenizer
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """Return the arithmetic settings that a model was trained with (bukva.backends.device.Machine.numerics).
+    """Return the contents of numerics.json, setting -> value (see bukva.backends.device.Machine.numerics).
 
     Raises:
         BukvaError: the file cannot be read.
@@ -138,7 +147,7 @@ def read_numerics(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _explain_errors(path: Path, fault: str) -> Iterator[None]:
-    """Turn an error of the block into a BukvaError with one line about the file."""
+    """Turn an error in the `with` block into a BukvaError. Its message is one line that names `path` and `fault`."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:

@@ -1,11 +1,11 @@
-"""The GPT: embeddings, a stack of transformer blocks, and a head that predicts the next character.
+"""A GPT consists of embeddings, a stack of transformer blocks, and a head that predicts the next character.
 
-A GPT may have an n-gram memory (bukva.models.ngram_memory). Letters are as in bukva.models.attention, and
-V = vocab_size.
+A GPT may also have an n-gram memory (bukva.models.ngram_memory). Letters in shapes are explained in
+bukva.models.attention. In addition, V is the vocab_size.
 
 Sources: the lecture notes; Radford et al. 2019 (GPT-2: norms before the sublayers, learned positions, residual
-projections that start smaller with depth); Press & Wolf 2017 (tied weights); Zhang & Sennrich 2019 (RMSNorm); So et al.
-2021, "Primer" (the squared ReLU).
+projections that start with smaller weights in deeper models); Press & Wolf 2017 (tied weights); Zhang & Sennrich 2019
+(RMSNorm); So et al. 2021, "Primer" (the squared ReLU).
 """
 
 import copy
@@ -30,7 +30,7 @@ def relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
-# bukva.config.names repeats the keys of these two tables
+# bukva.config.names repeats the keys of these two tables, because params.yaml is checked without importing torch
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
@@ -41,7 +41,7 @@ NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RM
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """The shape of a GPT, from section `model` of params.yaml and from the vocabulary.
+    """Sizes and options of a GPT: the vocab_size, and the parameters in section `model` of params.yaml.
 
     The defaults are the choices of the lecture notes. bukva.models.ngram_memory explains the n-gram options.
     """
@@ -54,14 +54,16 @@ class GPTConfig(Config):
     n_embd: int
     block_size: int
     dropout: float
-    positions: str = "learned"  # or rotary, or none
+    positions: str = "learned"  # or `rotary`, or `none`
     norm: str = "layernorm"
     activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
-    proj_init: str = "scaled"  # or zero
-    tie_weights: bool = False  # use one matrix as embedding and head
-    ngrams: str = "none"  # `logits`: mix n-grams and network; `input`: n-grams are also an input of the network
+    # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
+    proj_init: str = "scaled"
+    tie_weights: bool = False  # use one weight matrix for both the embedding and the head
+    # `logits`: mix the predictions of n-grams and network; `input`: n-grams are also an input of the network
+    ngrams: str = "none"
     ngram_dropout: float = 0.0  # fraction of the windows of a batch that are trained without n-grams
     network_loss: float = 0.0  # weight of the network's own loss, which is added to the loss of the full model
     ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams that are experts
@@ -83,19 +85,22 @@ class GPTConfig(Config):
     def n_before(self) -> int:
         """Number of ids before a window that the longest n-grams need.
 
-        Their context is order - 1 ids. At the first position, the window itself holds one of these ids.
+        N-grams of order K predict from K - 1 ids. At the first position of a window, one of these ids is in the window.
         """
         return max(0, max(self.ngram_orders) - 2) if self.counts else 0
 
     @property
     def activations_per_id(self) -> int:
-        """Lower bound of the number of bf16 activations per id, measured. Each expert keeps 2 float32 distributions."""
+        """Lower bound of the number of bf16 activations per id, from measurements.
+
+        Each order of n-grams keeps 2 float32 distributions, which are counted as 4 distributions in bf16.
+        """
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return 16 * self.n_layer * self.n_embd + experts
 
 
 class MLP(nn.Module):
-    """A hidden layer of 4 C channels, applied to each position separately."""
+    """A network with one hidden layer of 4 C channels, applied to each position separately."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -105,14 +110,14 @@ class MLP(nn.Module):
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
+        """Apply the MLP: (..., C) -> (..., C)."""
         return self.dropout(self.proj(self.activate(self.fc(x))))
 
 
 class Block(nn.Module):
-    """Attention between positions, then an MLP at each position. Both add to the residual stream."""
+    """A transformer block. Its two sublayers, attention and MLP, each add their output to the residual stream."""
 
-    # linear layers, and the number of matrices stacked in each
+    # names of the linear layers, and the number of matrices that are stacked in the weight of each
     HIDDEN = (("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1))
 
     def __init__(self, config: GPTConfig, *, causal: bool) -> None:
@@ -133,14 +138,17 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, C) -> (B, T, C); (n, C) of the positions that are True in (B, T) `wanted`, if given."""
+        """Apply the block: (B, T, C) -> (B, T, C). `Attention.forward` explains `cos_sin` and `cache`.
+
+        With (B, T) `wanted`, return only the (n, C) outputs at the positions where `wanted` is True.
+        """
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = select_wanted(x, wanted)
         return x + self.mlp(self.ln_2(x))
 
 
 class Stack(nn.ModuleList):
-    """The blocks in sequence. bukva.backends may replace this module by a faster one with the same result."""
+    """The blocks, applied in sequence. bukva.backends may replace this module by a faster one with the same result."""
 
     def forward(
         self,
@@ -150,27 +158,27 @@ class Stack(nn.ModuleList):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, C) -> (B, T, C); (n, C) of the positions that are True in (B, T) `wanted`, if given."""
+        """Apply all blocks: (B, T, C) -> (B, T, C). The arguments are explained in `Block.forward`."""
         layers = cache.layers if cache else [None] * len(self)
         for block, layer in zip(self, layers, strict=True):
-            is_last = block is self[-1]  # earlier blocks need all positions: the next block attends to them
+            is_last = block is self[-1]  # other blocks return all positions, because the next block attends to them
             x = block(x, cos_sin=cos_sin, cache=layer, wanted=wanted if is_last else None)
         return x
 
     def new_cache(self, size: int) -> KVCache:
-        """Return an empty cache for `size` positions."""
+        """Return an empty KV cache for at most `size` positions."""
         return KVCache(len(self), size)
 
 
 class GPT(LanguageModel):
     """A decoder-only transformer that predicts the next character.
 
-    `causal=False` removes the attention mask, so every position sees its own target. bukva.studies shows the effect.
+    `causal=False` removes the attention mask. Every position then sees the character that it has to predict.
     """
 
     config: GPTConfig
     blocks: Stack
-    cos_sin: Tensor  # (2, block_size, hs), with rotary positions
+    cos_sin: Tensor  # (2, block_size, hs); exists only with rotary positions
 
     def __init__(self, config: GPTConfig, *, causal: bool = True) -> None:
         super().__init__()
@@ -185,8 +193,8 @@ class GPT(LanguageModel):
         self.blocks = Stack(Block(config, causal=causal) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialize)
-        # Every sublayer adds to the residual stream. Smaller weights keep the stream's variance independent of depth.
-        # Zero weights add nothing until they are trained.
+        # Every sublayer adds to the residual stream. The smaller weights of `scaled` make the variance of the stream
+        # independent of the depth. With the weights of `zero`, a sublayer adds nothing until the weights are trained.
         std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
         for block in self.blocks:
             for layer in (block.attention.proj, block.mlp.proj):
@@ -205,22 +213,22 @@ class GPT(LanguageModel):
             nn.init.normal_(self.ngram_embedding.weight, std=0.02)
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return one group for each linear layer of a block. A group has this layer of all blocks."""
+        """Return one `HiddenLayers` for each name in `Block.HIDDEN`: the layers of this name in all blocks."""
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
     def new_cache(self) -> KVCache:
-        """Return an empty KV cache for generating one text."""
+        """Return an empty KV cache for at most block_size positions."""
         return self.blocks.new_cache(self.block_size)
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Fill the n-gram memory, if the GPT has one, with the counts of the (N,) ids of the training split."""
+        """Fill the n-gram memory, if the GPT has one. `LanguageModel.count` explains the arguments."""
         if self.ngrams:
             self.ngrams.count(train, stored)
 
     def without_ngrams(self) -> Self:
-        """Return the network without its n-grams, a plain GPT that shares the weights of this GPT."""
+        """Return a GPT without n-grams that shares the weights of this GPT."""
         network = copy.copy(self)
-        network._modules = self._modules.copy()  # otherwise replacing the blocks of one would replace both
+        network._modules = self._modules.copy()  # otherwise replacing the blocks in one model would replace both
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
 
@@ -232,10 +240,11 @@ class GPT(LanguageModel):
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits of (B, T) ids. The cached positions and T together are at most block_size.
+        """Return the (B, T, V) logits for (B, T) `ids`. With `wanted`, return only (n, V) logits.
 
-        LanguageModel explains `before`, (B, n), `following`, (B,), and `wanted`, (B, T). With a cache, the ids of the
-        cached positions are part of `before`. With `wanted`, the result is (n, V).
+        `LanguageModel` explains `before`, `following` and `wanted`. With a cache, `ids` follow the cached positions,
+        and the ids of these positions must be part of `before` if the GPT has n-grams. T plus the number of cached
+        positions must not exceed block_size.
         """
         if self.ngrams is None:
             return self.lm_head(self.encode(ids, cache=cache, wanted=wanted))
@@ -252,11 +261,12 @@ class GPT(LanguageModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the network's log-probabilities and the exponents of the experts, for bukva.models.ngrams.adaptive.
 
-        The arguments are those of `forward`. Without `wanted`, n is B T.
+        `forward` explains the arguments. n is the number of positions where `wanted` is True, or B T by default.
 
         Returns:
-            (n, V) log-probabilities of the network, and (n, R + 1) exponents of the orders and, last, of the network. A
-            GPT without n-grams has learned no exponents. The longest order and the network then get 0.5 each.
+            (n, V) log-probabilities of the network, and (n, R + 1) exponents of the experts. The network's exponent is
+            the last. A GPT without n-grams has not learned exponents. It returns 0.5 for the last order and for the
+            network, and 0 for the other orders.
         """
         counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
         added = self._embed_ngrams(counted) if counted else None
@@ -275,11 +285,11 @@ class GPT(LanguageModel):
         numbers: Tensor | None = None,
         batch_size: int = 0,
     ) -> Examples:
-        """Look up the n-grams of the windows. LanguageModel.examples explains the arguments.
+        """Look up the n-grams of the windows `ids`. `LanguageModel.examples` explains the arguments.
 
-        The fraction `ngram_dropout` of the windows gets no n-grams and trains the network alone. These windows come
-        last in the result. They are chosen by their index in the whole batch, spread evenly over it. So dividing a
-        batch into micro-batches and processes does not change which windows have n-grams.
+        The fraction `ngram_dropout` of the windows gets no n-grams. These windows train the network alone, and come
+        last in the result. They are evenly spaced in the whole batch. So it does not matter how a batch is divided
+        into micro-batches and processes: the same windows have n-grams.
         """
         if self.ngrams is None:
             return super().examples(ids, targets)
@@ -294,14 +304,18 @@ class GPT(LanguageModel):
         return Examples(ids, targets, counted, (n * B) / (len(ids) * (B - int(dropped.sum()))))
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the loss of the full model, and the minimized loss, which with n-grams adds the network's own loss."""
+        """Return the losses of a batch. `LanguageModel.losses` explains the argument.
+
+        For a GPT with n-grams, `nats` is computed on the windows that have n-grams, and multiplied by `ngram_weight`.
+        `minimized` also includes the loss of the network alone, on all windows, times `network_loss`.
+        """
         if self.ngrams is None:
             return super().losses(examples)
         ids, targets, counted, weight = examples
         hidden = self.encode(ids, added=self._embed_ngrams(counted) if counted else None)  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        if counted is None:  # a loss of zero gives every process gradients of the same parameters
+        if counted is None:  # a loss of 0 still gives gradients to the same parameters as in the other processes
             unused = [*self.experts.parameters(), *([self.ngram_embedding.weight] if self.ngrams.is_input else [])]
             full = 0.0 * sum(parameter.sum() for parameter in unused)
             return Losses(full, full + self.config.network_loss * network)
@@ -318,28 +332,31 @@ class GPT(LanguageModel):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the hidden states after the last block and norm.
+        """Return the hidden states after the last block and the final norm.
 
         Args:
             ids: (B, T). With a cache, they follow the cached positions.
             added: (B', T, C), added to the embeddings of the first B' sequences.
             cache: keys and values of the positions before `ids`. The keys and values of `ids` are appended.
-            wanted: (B, T), True at the positions to return; all by default.
+            wanted: (B, T), True at the positions to return. By default, all positions are returned.
 
         Returns:
-            (B, T, C), or (n, C) for n wanted positions.
+            (B, T, C), or (n, C) with `wanted`.
         """
         x, cos_sin = self.embed(ids, cache.length if cache else 0, added)
         return self.ln_f(self.blocks(x, cos_sin=cos_sin, cache=cache, wanted=wanted))
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the first block for (B, T) ids at positions from `start` on.
+        """Return the input of the first block for (B, T) `ids` at the positions start to start + T - 1.
+
+        `added`, (B', T, C), is added to the embeddings of the first B' sequences.
 
         Returns:
-            (B, T, C) embeddings, and the (2, T, hs) cosines and sines of rotary positions, or None without these.
+            (B, T, C) embeddings, and the (2, T, hs) cosines and sines for `rotate`. The latter are None if the model
+            does not use rotary positions.
 
         Raises:
-            ValueError: there are more characters than block_size.
+            ValueError: the last position exceeds block_size.
         """
         stop = start + ids.shape[1]
         if stop > self.block_size:
@@ -352,7 +369,7 @@ class GPT(LanguageModel):
         return self.dropout(x), self.cos_sin[:, start:stop] if self.config.positions == "rotary" else None
 
     def _embed_ngrams(self, counted: NgramFeatures) -> Tensor | None:
-        """Return the (B, T, C) embedding of the longest order's distributions; None if they are not an input."""
+        """Return (B, T, C) embeddings of `counted.longest`, or None if the network does not use it."""
         return None if counted.longest is None else self.ngram_embedding(counted.longest)
 
 

@@ -1,20 +1,20 @@
-"""The n-gram memory of a GPT: predictions from counts, which are mixed with the predictions of the network.
+"""The n-gram memory of a GPT predicts from counts. The GPT mixes these predictions with its network's predictions.
 
 A network spends most of its training on regularities that counting finds in one pass. So the memory counts the n-grams
 of the training split (bukva.models.ngrams), and the network learns the rest. The prediction is a product of experts
-(Hinton 2002). The experts are the network and the n-grams of several orders. Each one has an exponent, which the
-network chooses at each position:
+(Hinton 2002). One expert is the network. The others predict from the n-grams of one length each; this length is their
+order. At each position, the network chooses the exponents: a for itself, and b_r for the n-grams of order r.
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
 
-Before training, b is 1 for the longest order, and the network's prediction is nearly uniform. So the model starts as
-good as counting. The counts can also be an input of the network: the distribution of the longest order is embedded at
-each position and added to the embedding of the character.
+Before training, a is 1, b_r is 1 for the greatest order and 0 for all others, and the network's prediction is nearly
+uniform. So the untrained model is as good as counting. With `ngrams="input"`, the counts are also an input of the
+network: at each position, the prediction of the greatest order is embedded and added to the embedding of the character.
 
-Letters are as in bukva.models.attention, and V = vocab_size, R is the number of orders, K the greatest order. Related:
-Neubig & Dyer 2016, "Generalizing and hybridizing count-based and neural language models" (a linear mixture); Grave et
-al. 2017 (a cache). The hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram (2026) learn approximately
-the counts that are exact here.
+Letters in shapes are explained in bukva.models.attention. In addition, V is the vocab_size, R the number of orders, and
+K the greatest order. Related: Neubig & Dyer 2016, "Generalizing and hybridizing count-based and neural language models"
+(a linear mixture); Grave et al. 2017 (a cache). The hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram
+(2026) learn approximately the counts that are exact here.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +36,12 @@ MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithm
 class NgramFeatures:
     """N-gram predictions at T positions of B windows, on the device of the ids.
 
-    probabilities: (B, T, R, V), probabilities of the next id under each order.
-    features: (B, T, F), log(1 + n) of two counts n for the context of each length: its occurrences in the training
-        split, and the different ids that follow it there.
-    longest: (B, T, V), probabilities of the longest order as an input of the network; None if they are not an input.
-
-    For n wanted positions, the shapes of the first two are (n, R, V) and (n, F).
+    probabilities: (B, T, R, V), probabilities of the next id under the n-grams of each order. If only n positions were
+        looked up, the shape is (n, R, V).
+    features: (B, T, F), or (n, F). Contains log(1 + c) of two counts c for the context of each length from 0 to K - 1:
+        how often it occurs in the training split, and how many different ids follow it there.
+    longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network.
+        None if the network does not have this input.
     """
 
     probabilities: Tensor
@@ -49,19 +49,22 @@ class NgramFeatures:
     longest: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "NgramFeatures":
-        """Return a copy with a function applied to every tensor."""
+        """Return a copy in which each tensor is replaced by the result of `function`."""
         longest = None if self.longest is None else function(self.longest)
         return NgramFeatures(function(self.probabilities), function(self.features), longest)
 
     def tensors(self) -> list[Tensor]:
-        """Return all tensors, in a fixed order."""
+        """Return `probabilities`, `features` and, unless it is None, `longest`."""
         return [self.probabilities, self.features, *(() if self.longest is None else (self.longest,))]
 
 
 class NgramMemory:
-    """N-gram counts of the training split. A checkpoint does not store them, because they follow from the text.
+    """N-gram counts of the training split. Checkpoints do not contain them, because the text can be counted again.
 
-    is_input: whether the distributions of the longest order are also an input of the network.
+    Args:
+        vocab_size: number of different ids.
+        orders: lengths of the n-grams that are experts.
+        is_input: whether the probabilities under the greatest order are also an input of the network.
     """
 
     def __init__(self, vocab_size: int, orders: Sequence[int], *, is_input: bool = False) -> None:
@@ -70,16 +73,16 @@ class NgramMemory:
         self._counts: KneserNey | None = None
 
     def __deepcopy__(self, _: object) -> Self:
-        """Return itself: the counts are large and never change."""
+        """Return this object instead of a copy, because the counts are large and never change."""
         return self
 
     @property
     def n_features(self) -> int:
-        """Number of features of a position, F."""
+        """Number of features at each position, F = 2 K."""
         return 2 * self.orders[-1]
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the (N,) ids of the training split, or map their counts from the folder `stored` if it has them."""
+        """Count the n-grams of the (N,) ids `train`, or memory-map their counts (see `counts_of`)."""
         self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1], stored)
 
     def lookup(
@@ -89,17 +92,17 @@ class NgramMemory:
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> NgramFeatures:
-        """Return the distributions of the id after each position of windows.
+        """Predict the id after each position of the windows `ids`.
 
         Args:
             ids: (B, T), the windows.
-            before: (B, n), the ids before each window, as further context.
-            following: (B,), the id after each window, for windows of the training split. The id after each position is
-                then left out of the counts.
-            wanted: (B, T), True at the positions to look up; all by default.
+            before: (B, n), the ids before each window, as more context for its first positions.
+            following: (B,), the id after each window. It is given only for windows of the training split. Each id is
+                then predicted as if this occurrence had not been counted (leave-one-out).
+            wanted: (B, T), True at the positions to look up. By default, all positions are looked up.
 
         Raises:
-            ValueError: nothing was counted.
+            ValueError: `count` was not called before.
         """
         if self._counts is None:
             raise ValueError("The n-gram memory is empty. Call `count` first.")
@@ -121,7 +124,7 @@ class NgramMemory:
 
 
 class ProductOfExperts(nn.Module):
-    """The product of the experts: the network and the n-grams of several orders."""
+    """A layer that mixes the predictions of the experts: of the network, and of the n-grams of each order."""
 
     def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
         super().__init__()
@@ -132,12 +135,12 @@ class ProductOfExperts(nn.Module):
             self.weights.bias[-2:] = 1  # the longest order and the network
 
     def forward(self, hidden: Tensor, logits: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, V) logits of the product. The leading dimensions may also be (n,).
+        """Return the (B, T, V) logits of the product of experts. All shapes may have (n,) instead of (B, T).
 
         Args:
             hidden: (B, T, C), hidden states of the network.
             logits: (B, T, V), logits of the network.
-            counted: n-gram predictions.
+            counted: n-gram predictions at the same positions.
         """
         with torch.autocast(hidden.device.type, enabled=False):  # bf16 would round the exponents to two digits
             exponents = self.exponents(hidden, counted)[..., None]  # (B, T, R + 1, 1)
@@ -146,5 +149,5 @@ class ProductOfExperts(nn.Module):
             return (exponents * torch.cat([ngrams, network], dim=-2)).sum(-2)
 
     def exponents(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, R + 1) exponents of the orders and, last, of the network, from (B, T, C) hidden states."""
+        """Return the (B, T, R + 1) exponents of the experts for (B, T, C) `hidden`. The network is the last expert."""
         return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

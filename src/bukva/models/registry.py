@@ -1,7 +1,7 @@
-"""The models by name.
+"""Find the classes of a model by its name, and build models.
 
-To add a model, write a module with a KIND and add it to MODELS. To train and score it, add a script
-stages/train_NAME.py and a stage in dvc.yaml. A module is imported when its model is used.
+To add a model, write a module that defines KIND, a `ModelKind`, and add the module to MODELS. To train and score the
+model, add a script stages/train_NAME.py and a stage in dvc.yaml. A module is imported only when its model is used.
 """
 
 import importlib
@@ -21,32 +21,32 @@ MODELS = {
 
 
 def model_kind(name: str) -> ModelKind:
-    """Return the classes of the model with this name.
+    """Return the classes of the model `name`.
 
     Raises:
-        KeyError: no model has this name.
+        KeyError: MODELS does not contain `name`.
     """
     return cast("ModelKind", importlib.import_module(MODELS[name]).KIND)
 
 
 def build(config: Config) -> LanguageModel:
-    """Return a new model of this shape, initialized from torch's global generator."""
+    """Return a new model. Its initial weights are drawn from torch's global random generator."""
     return model_kind(config.name).build(config)
 
 
 def build_empty(config: Config) -> LanguageModel:
-    """Return a model of this shape on torch's meta device: names and shapes of tensors, but no memory."""
+    """Return a model on torch's meta device. Its tensors have names and shapes, but no values and no memory."""
     with torch.device("meta"), _WithoutInitialValues():
         return build(config)
 
 
 def count_parameters(config: Config) -> int:
-    """Return the number of parameters of a model of this shape, where shared parameters count once."""
+    """Return the number of parameters of a model with this config. Tied weights count once."""
     return sum(parameter.numel() for parameter in build_empty(config).parameters())
 
 
 class _WithoutInitialValues(TorchFunctionMode):
-    """Skip torch.nn.init, which for tensors on the meta device imports torch's compiler and takes 2 to 3 seconds."""
+    """Skip calls of torch.nn.init. On the meta device they import torch's compiler, which takes 2 to 3 seconds."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -1,11 +1,11 @@
-"""Scoring: compute the nats of every character of a split by sliding windows.
+"""Score text with sliding windows: compute the loss of each character, in nats.
 
-The window rule defines the context of each character, and scores under different window rules cannot be compared.
-Every character of a split except the first is scored once, given the text before it in its own work. Windows of
-`block_size` move by a stride of half a block. Each window after the first scores only the characters that no earlier
-window has scored. So these characters have at least `block_size - stride` characters of context. N-gram counts use the
-K - 1 ids before each character, where K is the length of the longest n-gram. These ids may be before the window, but
-must be in the same work.
+The window rule defines the context of each character. Scores under different window rules cannot be compared. Every
+character of a split except the first is scored once. Its context is text before it in the same work. A window has
+`block_size` ids, and the next window starts half of `block_size` later; this distance is the stride. Each window after
+the first scores only the ids that no earlier window has scored. So these ids have at least `block_size - stride + 1`
+ids of context. N-gram counts use the K - 1 ids before each id, where K is the length of the longest n-gram. These K - 1
+ids may be before the window, but must be in the same work.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,60 +24,62 @@ from bukva.core.progress import OnProgress, no_progress
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
-# Maximum ids of a forward pass: activations stay in the cache of a CPU core, and a GPU is busy.
+# Maximum number of ids in a forward pass. Their activations fit the cache of a CPU core, or keep a GPU busy.
 BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
-# Maximum logits of a forward pass: with a large vocabulary, the distributions of a GPT with n-grams need much memory.
+# Maximum number of logits in a forward pass. With a large vocabulary, a GPT with n-grams needs much memory for them.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
-Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n,) ids that followed
-# Maximum scored ids of `train`, and of `val` during training: more ids take minutes and hardly change the score.
+Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n,) ids that they predict
+# Maximum number of ids of `train` to score, and of `val` during training. More ids take minutes and hardly change the
+# score.
 MAX_SCORED_IDS = 2**18
-N_EXCERPTS = 16  # number of excerpts that a longer text is scored on
+N_EXCERPTS = 16  # a text with more ids than that is scored on this number of excerpts
 Positions = npt.NDArray[np.int64]
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss per character, and the number of characters."""
+    """Mean loss per character of a text, and the number of its characters."""
 
     nats_per_char: float
     chars: int
 
     @classmethod
     def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
-        """Return the score of (n,) nats of ids that decode to `chars` characters. The nats are summed in float64."""
+        """Return the score of a text of `chars` characters from the (n,) nats of its ids. The sum is in float64."""
         return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
 
     @property
     def bits_per_char(self) -> float:
-        """Mean loss in bits, the main score of a model."""
+        """Mean loss in bits per character, the main score of a model."""
         return bits(self.nats_per_char)
 
 
 def ids_per_batch(model: nn.Module) -> int:
-    """Return the maximum number of ids of a forward pass, which is smaller for a large vocabulary."""
+    """Return the maximum number of ids in a forward pass of `model`. It is smaller for a large vocabulary."""
     device = next(model.parameters()).device.type
     return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // int(model.config.vocab_size)))
 
 
 def stride_of(block_size: int) -> int:
-    """Return the stride of the window rule, half a block."""
+    """Return the stride of the window rule: half of `block_size`, but at least 1."""
     return max(1, block_size // 2)
 
 
 def context_of(model: nn.Module, block_size: int, stride: int) -> int:
-    """Return the maximum number of ids before the first scored id that the window rule uses.
+    """Return how many ids before the first scored id are needed to score it.
 
-    The window starts block_size - stride + 1 ids before the first scored id. N-gram counts use n_before + 1 ids.
+    The window needs block_size - stride + 1 ids, and n-gram counts need model.config.n_before + 1 ids. The result is
+    the larger number.
     """
     return max(block_size - stride, int(model.config.n_before)) + 1
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
-    """Return N_EXCERPTS evenly spaced excerpts of (N,) ids, which together have at least n_ids scored ids.
+    """Return N_EXCERPTS evenly spaced excerpts of (N,) `ids`. Together they have at least `n_ids` scored ids.
 
-    If the text is too short, return all of it as one passage. Each excerpt has n_before + 1 ids of context, or as many
-    as are before it.
+    Each excerpt begins with `n_before + 1` ids of context, or fewer at the start of the text. If the text is too short
+    for these excerpts, return one passage that contains the whole text.
     """
     length = -(-n_ids // N_EXCERPTS) + 1  # the first id of an excerpt is only context
     if length * N_EXCERPTS >= len(ids):
@@ -88,7 +90,7 @@ def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """Return (n, length) evenly spaced windows of (N,) ids; fewer if n windows would overlap."""
+    """Return (n, length) evenly spaced windows of (N,) `ids`. Return fewer windows if `n` windows would overlap."""
     starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
@@ -102,7 +104,7 @@ def nats_of(
     of_train: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> npt.NDArray[np.float32]:
-    """Return the (N - 1,) nats of `ids[1:]`, each given the ids before it in its window; N >= 2."""
+    """Return the (N - 1,) nats of `ids[1:]` for (N,) `ids`, N >= 2. `nats_of_passages` explains the arguments."""
     return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, on_progress=on_progress)
 
 
@@ -118,30 +120,30 @@ def nats_of_passages(
     on_progress: OnProgress = no_progress,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Return the (N,) nats of all scored ids, passage by passage, each given the ids before it in its window.
+    """Return the (N,) nats of the scored ids of all passages, in the order of `passages`.
 
-    Windows of all passages are computed together, longest first. Each batch is as long as its longest window. Logits
-    are computed only for scored ids. A window may extend beyond its passage, because a causal model does not see later
-    positions. Scores are computed in float32, whatever precision the model was trained in, and without dropout. The
-    model's mode is restored.
+    Each id is predicted from the ids before it in its window. Batches combine windows of different passages, longest
+    first. A batch is as long as its longest window, so a window may extend beyond its passage; a causal model does not
+    see the later positions. Logits are computed only for scored ids. The model runs without dropout, and in float32
+    unless the caller has enabled autocast. Its mode, training or evaluation, is restored.
 
     Args:
         model: model to score with.
-        passages: at least one scored id in total.
-        block_size: length of the windows.
-        stride: 1 to block_size.
-        of_train: the passages are of the training split. A model with n-grams then leaves each scored occurrence out of
-            its counts.
-        ngrams_see_before_window: n-gram counts also see ids that are before the window, in the same passage.
+        passages: texts to score, with at least one scored id in total.
+        block_size: number of ids in a window.
+        stride: distance between the starts of two windows, from 1 to block_size.
+        of_train: whether the passages are from the training split. If they are, a model with n-grams predicts each id
+            as if this occurrence had not been counted (leave-one-out).
+        ngrams_see_before_window: whether n-gram counts also use ids before the window, in the same passage.
         on_progress: called with the number of ids that were scored since the last call.
-        watch: called with the logits of the scored ids and with these ids; each comes once.
+        watch: called for each batch, with the (n, V) logits of its n scored ids and with these (n,) ids.
 
     Raises:
-        ValueError: nothing to score, or a wrong stride.
+        ValueError: no passage has a scored id, or `stride` is not from 1 to block_size.
     """
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
-        raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
+        raise ValueError(f"cannot score {n_scored} ids with windows of {block_size} ids and stride {stride}")
     nats, positions = [], []
     work = batches(
         passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * ngrams_see_before_window
@@ -154,7 +156,7 @@ def nats_of_passages(
 
     for batch, logits in run_batches(model, work, logits_of):
         followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
-        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for a GPU
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for the GPU
         positions.append(batch.positions)
         if watch:
             watch(logits, followed)
@@ -164,10 +166,10 @@ def nats_of_passages(
 
 @contextmanager
 def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Yield a `map` that computes batches in parallel, each in one thread.
+    """Yield a function like `map` that computes several batches in parallel, each batch in one thread.
 
-    Several threads for one batch would wait for each other. One thread for each also makes the result independent of
-    the number of threads, unless there is only one batch.
+    Several threads for one batch would often wait for each other. With one thread for a batch, the result also does not
+    depend on the number of threads. If there is only one batch, `map` itself is yielded, and torch uses all threads.
     """
     n_threads = torch.get_num_threads()
     if min(n_threads, n_batches) == 1:
@@ -185,10 +187,10 @@ def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
 class Batch(NamedTuple):
     """Windows of one forward pass.
 
-    ids: (B, T + 1). The last T ids may be scored.
-    before: (B, n_before), the ids before each window in its passage, NO_ID where there are none.
-    wanted: (B, T), True at the ids that are scored.
-    positions: (n,), index of each scored id in the joined ids of all passages.
+    ids: (B, T + 1). The first id of each window is only context.
+    before: (B, n_before), the ids before each window, or NO_ID before the start of its passage.
+    wanted: (B, T), True where the next id is scored: `wanted[b, t]` belongs to `ids[b, t + 1]`.
+    positions: (n,), index of each scored id in the concatenated ids of all passages.
     """
 
     ids: Tensor
@@ -197,14 +199,17 @@ class Batch(NamedTuple):
     positions: Positions
 
     def to(self, device: torch.device) -> "Batch":
-        """Return a copy with the tensors on a device."""
+        """Return a copy with all tensors on `device`. The array `positions` is not copied."""
         return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.positions)
 
 
 def batches(
     passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int = 0
 ) -> Iterator[Batch]:
-    """Yield the windows of all passages, longest first, in batches of at most n_ids ids (but at least one window)."""
+    """Yield batches of the windows of all passages, longest windows first.
+
+    A batch has at most `n_ids` ids, but at least one window. `n_before` is the number of ids in `Batch.before`.
+    """
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)
     _, starts, _, stops = windows.T
@@ -222,11 +227,12 @@ def batches(
 
 
 def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """Return the (W, 4) edges of all windows, as indices into the joined passages.
+    """Return (W, 4) indices into the concatenated ids of all passages, one row for each window.
 
     The columns are: start of the passage, start of the window, first id that the window scores, end of the passage. A
-    window does not score context, or ids that an earlier window has scored. The first window of a passage has at most
-    as much context as the other windows; more context of the passage is skipped.
+    window scores neither context nor ids that an earlier window has scored. The first window of a passage uses at most
+    block_size - stride + 1 ids of context, like the later windows. If the passage has more context, its first ids are
+    skipped.
     """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
     skipped = np.maximum(0, n_context - (block_size - stride + 1))
@@ -240,14 +246,18 @@ def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.N
 
 
 def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Round (W,) lengths up to 3, 4, 6, 8, 12, 16, 24, 32, 48 and so on, because on a CPU each new shape takes time."""
+    """Round (W,) lengths up to 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, because on a CPU each new shape takes time."""
     n_bits = np.frexp(lengths - 1)[1]  # exponent of the next power of two
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
 
 
 def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
-    """Yield each batch with the result of `compute`, which runs on the model's device and in evaluation mode."""
+    """Yield each batch of `work` with the result of `compute`.
+
+    `compute` gets the batch on the model's device, with the model in evaluation mode. On a CPU, several batches are
+    computed in parallel (see `_parallel_map`).
+    """
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     work = list(work)
@@ -264,7 +274,11 @@ def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batc
 
 
 def split_passage(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
-    """Divide a passage into pieces of about n_ids scored ids, with the windows and contexts of the whole passage."""
+    """Divide a passage into passages of about `n_ids` scored ids each.
+
+    Every id is scored in the same window and with the same context as if `passage` were scored whole. `n_before` is the
+    number of ids before a window that n-gram counts use.
+    """
     context = block_size - stride + 1 + n_before
     skipped = max(0, passage.n_context - (block_size - stride + 1))
     edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # first scored ids, without the first window
@@ -280,9 +294,10 @@ def split_passage(passage: Passage, block_size: int, stride: int, n_before: int,
 def nats_of_process(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the part of `nats_of` that process `rank` of `size` computes, from consecutive windows.
+    """Return the part of the result of `nats_of` that process `rank` of `size` computes.
 
-    The parts of all ranks in order are the result of `nats_of`.
+    Each process scores consecutive windows. The parts of all processes, concatenated by ascending rank, are the whole
+    result. A part is empty if there are fewer windows than processes.
     """
     n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
     first, stop = (n_windows * edge // size for edge in (rank, rank + 1))

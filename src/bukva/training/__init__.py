@@ -1,1 +1,1 @@
-"""The training loop and its parts. Read run.py first, which has the loop."""
+"""The training loop and its parts. Read run.py first: it contains the loop."""

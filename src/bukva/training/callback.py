@@ -1,4 +1,7 @@
-"""The interface of callbacks, and two callbacks: one writes the curve to a file, one stops a training early."""
+"""Define the interface of callbacks and two callbacks.
+
+`CurveFile` writes the loss curve to a file. `StopAfter` stops a training early.
+"""
 
 # ruff: noqa: ARG002 (these methods do nothing)
 
@@ -10,23 +13,23 @@ from typing import Protocol
 from bukva.core.files import write_text
 from bukva.training.state import Progress, TrainState
 
-COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")  # of the curve
+COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")  # of CurveFile
 
 
 class Callback(Protocol):
     """Callback of the training loop, called at the start, after each update, and at the end.
 
-    A subclass overrides the methods that it needs. Callbacks are called in the order of their list.
+    A subclass overrides the methods that it needs.
     """
 
     # the `return` statements show mypy that the methods are not abstract
 
     def on_start(self, state: TrainState) -> None:
-        """Called before the first scoring and update. The state is new or restored from a checkpoint."""
+        """Called before val is scored and before any update. `state` is new or restored from a checkpoint."""
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Called after every update, and after the scoring before the first update. May set `state.stop_requested`."""
+        """Called after every update, and once before the first update. It may set `state.stop_requested`."""
         return
 
     def on_end(self, state: TrainState) -> None:
@@ -35,33 +38,31 @@ class Callback(Protocol):
 
 
 class StopAfter(Callback):
-    """Stop a training after `n_updates` updates, without changing their learning rates."""
+    """Stop a training after `n_updates` updates. The learning rates are the same as in the full training."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Request the stop after `n_updates` updates."""
         state.stop_requested = progress.step >= self.n_updates
 
 
 class CurveFile(Callback):
-    """Write the curve to a CSV file after each scoring of val, and at the end.
+    """Write the loss curve to the CSV file `path` whenever val is scored, and at the end.
 
-    Writing at the end restores a missing file when a finished training is resumed. The first row is from before the
-    first update and has no train loss.
+    Writing the file at the end restores a missing file when a finished training is resumed. The first row describes the
+    model before the first update and has no train loss.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write the file if val was scored."""
+        """Write the file if val was scored after this update."""
         if progress.val_nats_per_char is not None:
             self.on_end(state)
 
     def on_end(self, state: TrainState) -> None:
-        """Write the file."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(COLUMNS)

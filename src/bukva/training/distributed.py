@@ -1,8 +1,9 @@
-"""Data-parallel training of one model with torch.distributed, on one machine or on several.
+"""Train one model in several processes with torch.distributed (data-parallel), on one machine or on several machines.
 
-Each process holds the whole model and computes its share of every batch and of every scoring. The gradients are
-all-reduced, so all processes make the same update. The batches do not depend on the number of processes, and the loss
-curve is the same up to rounding. torch's launcher starts the processes and stops all of them when one fails.
+Each process has a copy of the whole model. It computes a part of every batch, and a part of val whenever val is scored.
+The gradients are all-reduced, so all processes make the same update. The batches do not depend on the number of
+processes, and the loss curve is the same up to rounding. torch's launcher starts the processes and stops all of them
+when one fails.
 """
 
 import contextlib
@@ -21,16 +22,16 @@ from bukva.backends.group import ALONE, Group, norm_of
 from bukva.core.errors import BukvaError, PeerLostError
 from bukva.core.machine import n_cores
 
-TIMEOUT = timedelta(seconds=45)  # for a process that does not respond; one that ends is noticed immediately
-MAX_PER_CORE = 4  # processes; more would only wait for each other
+TIMEOUT = timedelta(seconds=45)  # for a process that does not respond; a process that ends is noticed immediately
+MAX_PER_CORE = 4  # maximum number of processes per core; more processes would only wait for each other
 
 
 @dataclass(frozen=True)
 class Distributed(Group):
-    """One of the processes that torch.distributed connects."""
+    """A process group whose processes are connected by torch.distributed."""
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients of all parameters over all processes, in one all-reduce."""
+        """Sum `nats` and all gradients over all processes, in one all-reduce. Every process gets all gradients."""
         learned = [parameter for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])
         self._all_reduce(flat)
@@ -40,13 +41,13 @@ class Distributed(Group):
         return nats.squeeze(), norm_of(parameters)
 
     def sum(self, value: float) -> float:
-        """Return the sum of the values of all processes."""
+        """Return the sum of `value` over all processes."""
         total = torch.tensor(value, dtype=torch.float64, device=self._device)
         self._all_reduce(total)
         return float(total)
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the content that rank 0 passes."""
+        """Return the `content` that rank 0 passes. The argument is ignored in other processes."""
         size = int(self.sum(len(content) if self.is_leader else 0))
         if not size:
             return b""
@@ -64,7 +65,7 @@ class Distributed(Group):
             dist.all_reduce(values)
         except RuntimeError:  # closed connection or timeout
             raise PeerLostError(
-                f"train-gpt: process {self.rank} of {self.size} lost the connection to the others."
+                f"train-gpt: process {self.rank} of {self.size} lost the connection to the other processes."
             ) from None
 
 
@@ -74,14 +75,16 @@ def is_launched() -> bool:
 
 
 def launch(processes: int) -> None:
-    """Run this program with its arguments in several processes, and wait for all of them.
+    """Run this program with the same arguments in several processes, and wait until all of them have ended.
 
-    On several machines, given by PET_NNODES and the other variables of torchrun, each machine starts an equal number of
-    processes. When one process fails, the others are stopped.
+    `processes` is the number of processes on all machines together. Each machine starts an equal number of them. The
+    environment variables of torchrun, such as PET_NNODES, give the number of machines and how to reach them. When one
+    process fails, the others are stopped.
 
     Raises:
         BukvaError: a process failed, or `processes` is too large or not divisible by the number of machines.
-        PeerLostError: on several machines, another machine was not reached or was lost, or a process was killed.
+        PeerLostError: another machine cannot be reached. On several machines, also: a process was killed, or lost the
+            connection to the other processes.
         SystemExit: this process received a signal.
     """
     from torch.distributed import run
@@ -99,9 +102,9 @@ def launch(processes: int) -> None:
             f"params.yaml, train_gpt.processes: {processes // machines} processes are too many for the {n_cores()} "
             f"usable cores of this machine. Use at most {most} on each machine."
         )
-    # the launcher logs an error in many lines; the messages below need one
+    # the launcher would log an error in many lines; the messages below report it in one line
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; backends/device.py sets the threads
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # without it, the launcher warns; backends/device.py sets the threads
     module = sys.modules["__main__"].__spec__
     assert module is not None, "stages run as modules"
     arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
@@ -127,11 +130,14 @@ def launch(processes: int) -> None:
 
 @contextlib.contextmanager
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
-    """Connect to the other processes of a training and yield the group. Without a launcher, it is a group of one.
+    """Connect to the other processes of a training, and yield the process group.
+
+    If this process was not started by torch's launcher, yield a group of one.
 
     Args:
-        processes: number of processes, train_gpt.processes of params.yaml.
-        device: compute.device of params.yaml, which decides between NCCL and gloo.
+        processes: expected number of processes, train_gpt.processes in params.yaml.
+        device: compute.device in params.yaml. With `cpu`, or without a GPU, the processes connect by gloo, and
+            otherwise by NCCL.
 
     Raises:
         BukvaError: the launcher started a different number of processes.
@@ -155,7 +161,7 @@ def join(processes: int, device: str = "auto") -> Iterator[Group]:
         dist.init_process_group("nccl" if is_cuda else "gloo", timeout=TIMEOUT)
     except RuntimeError as error:
         raise PeerLostError(
-            f"train-gpt: process {group.rank} of {group.size} cannot reach the others ({error})."
+            f"train-gpt: process {group.rank} of {group.size} cannot reach the other processes ({error})."
         ) from None
     try:
         yield group

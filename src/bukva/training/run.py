@@ -1,7 +1,7 @@
-"""The training loop, `run_training`, which trains all models of the stages and of the studies.
+"""Train a model with `run_training`, the training loop of all stages and studies.
 
-The loop itself uses no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and
-request a stop.
+The loop itself does not write files, log, or read the time. Callbacks print, log, write the loss curve, save
+checkpoints and request a stop.
 """
 
 import functools
@@ -30,24 +30,25 @@ from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Windows, micro_batches, prefetched
 
-# A train loss above this multiple of the first loss has exploded. The val loss may also rise by overfitting.
+# A training has diverged if its train loss exceeds this multiple of the first val loss. The val loss is not
+# compared with it, because overfitting also makes the val loss rise.
 EXPLODED = 10.0
 
-ScoreVal = Callable[[LanguageModel, Group], float]  # -> nats per character of val; each process computes its share
+ScoreVal = Callable[[LanguageModel, Group], float]  # returns nats per character of val; each process scores a part
 
 
 @dataclass(frozen=True)
 class Task:
     """One training job: model factory, batches, validation and settings.
 
-    build: builds and initializes the model, from torch's global generator.
+    build: builds the model and draws its initial weights from torch's global random generator.
     windows: batches of the training split.
     score_val: returns the nats per character of val.
     recipe: hyperparameters of the training.
-    machine: device and precision.
+    machine: device and precision of the training.
     chars_per_id: mean number of characters per id of the training split; 1 for a character tokenizer.
-    ngrams: folder that may hold the n-gram counts of the training split, for a model with n-grams.
-    group: the processes that a launcher started. Each one runs the same loop on its own copy of the state.
+    ngrams: folder that may contain the n-gram counts of the training split, for a model with n-grams.
+    group: the processes that a launcher started. Each process runs the same loop on its own copy of the state.
     """
 
     build: Callable[[], LanguageModel]
@@ -70,9 +71,10 @@ class Task:
         ngrams: Path | None = None,
         group: Group = ALONE,
     ) -> Self:
-        """Return the task to train a model of this shape on `splits["train"]`.
+        """Return the task to train a new model on `splits["train"]`. `config` gives the sizes of the model.
 
-        Val is scored by the window rule (bukva.models.window_rule), on at most about MAX_SCORED_IDS ids.
+        `splits["val"]` is scored with sliding windows (bukva.models.window_rule). If it has more than MAX_SCORED_IDS
+        ids, about MAX_SCORED_IDS of them are scored.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
@@ -89,17 +91,20 @@ class Task:
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
     def job(self, state: TrainState) -> TrainingJob:
-        """Return the description of the training that backends need."""
+        """Return the `TrainingJob` that describes this training to a backend."""
         shape = self.windows.batch_size, self.windows.block_size
         return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps)
 
     def chars_seen(self, step: int) -> int:
-        """Number of characters trained on after `step` updates. Later epochs count again."""
+        """Return the number of characters trained on in `step` updates. Characters count again in each epoch."""
         return round(step * self.windows.ids_per_step * self.chars_per_id)
 
 
 def start(task: Task) -> TrainState:
-    """Return the state before the first update. The weights are a function of shape and seed."""
+    """Build the model and the optimizer, and return the state before the first update.
+
+    The model's n-grams are counted, if it has any. The initial weights depend only on the model's config and the seed.
+    """
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
     model.count(task.windows.ids, task.ngrams)
@@ -108,13 +113,15 @@ def start(task: Task) -> TrainState:
 
 
 def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
-    """Train from `state`, new or restored, until `recipe.n_steps`, or until `recipe.patience` is exhausted.
+    """Train the model of `state`, and update `state` in place. `state` is new or restored from a checkpoint.
 
-    Val is scored before the first update, every `eval_every` updates and after the last update. `state.best_weights`
-    are the weights with the best score.
+    The training ends after update `recipe.n_steps`, or earlier if `recipe.patience` is exhausted (see
+    `out_of_patience`) or a callback requests a stop. Val is scored before the first update, every `eval_every` updates
+    and after update `recipe.n_steps`. `state.best_weights` are the weights with the best val score. Callbacks are
+    called in the order of `callbacks`, and only in the process of rank 0.
 
     Raises:
-        DivergedError: the loss is NaN or infinite, or has exploded.
+        DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
     """
     if task.group.size > 1:
         _run_loop(task, state, callbacks, task.group)
@@ -161,11 +168,11 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
 
 
 def update(state: TrainState, recipe: Training, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
-    """Make one optimizer update from the micro-batches of this process's share of a batch.
+    """Make one optimizer update. `batch` contains the micro-batches that this process computes.
 
     Returns:
-        (2,) for the whole batch: mean nats per id, and the norm of the gradient before clipping. The tensor is float64
-        and stays on the device, because reading it would make the CPU wait for the GPU.
+        (2,) tensor for the whole batch of all processes: mean nats per id, and norm of the gradient before clipping.
+        The tensor is float64 and stays on the device, because reading it would make the CPU wait for the GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
@@ -185,10 +192,12 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
 
 
 def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
-    """Score val, keep the weights if they are the best so far, and add a point to the curve.
+    """Score val, append a point to `state.curve`, and return the point. `rate` is the last learning rate.
+
+    If the score is the best so far, copy the weights to `state.best_weights`. Reset the running sums of `state`.
 
     Raises:
-        DivergedError: the loss is NaN or infinite, or has exploded.
+        DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
     """
     val = task.score_val(state.model, group)
     train = norm = None
@@ -209,7 +218,7 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
 
 
 def out_of_patience(state: TrainState, recipe: Training) -> bool:
-    """Return whether the last `recipe.patience` scorings of val brought no improvement."""
+    """Return whether the last `recipe.patience` val scores were no improvement. With `patience=0`, return False."""
     return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
 
 
@@ -217,10 +226,11 @@ def out_of_patience(state: TrainState, recipe: Training) -> bool:
 
 
 def learning_rate(step: int, recipe: Training) -> float:
-    """Return the learning rate of update `step`, counted from 1.
+    """Return the learning rate of update `step`. The first update is step 1.
 
     The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times
-    `learning_rate` at the last update; `decay_to=1` keeps it constant. A cosine was worse (docs/dev/log.md).
+    `learning_rate` at the last update. With `decay_to=1`, the rate stays constant. A cosine schedule was
+    worse (docs/dev/log.md).
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps
@@ -230,12 +240,12 @@ def learning_rate(step: int, recipe: Training) -> float:
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's global generators for one step of one process. Initialization and dropout use these generators.
+    """Seed torch's global random generators, which initialization and dropout use, for one step of one process.
 
-    The randomness of a step is a function of the arguments. So a checkpoint needs no generator state, and random
-    numbers that are drawn between two steps change nothing.
+    The random numbers of a step depend only on the arguments. So a checkpoint does not contain the states of
+    generators, and random numbers that are drawn between two steps change nothing.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms for absent devices
+    torch.default_generator.manual_seed(number)  # torch.manual_seed loses 0.7 ms on absent devices
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed(number)

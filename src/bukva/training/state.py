@@ -21,10 +21,12 @@ class DivergedError(BukvaError):
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a training after `step` updates. Losses and gradient norm are None unless val was scored.
+    """The progress of a training after `step` updates.
 
-    train_nats_per_char, gradient_norm: means over the updates since the last scoring; None before the first update.
-        The norm is the norm of the whole gradient before clipping.
+    The losses and the gradient norm are None unless val was scored after update `step`.
+
+    train_nats_per_char, gradient_norm: means over the updates since val was last scored. None before the first update.
+        The norm is the norm of the gradient of all parameters before clipping.
     """
 
     step: int
@@ -37,24 +39,24 @@ class Progress:
 
 
 class TrainState:
-    """Model, optimizer, step, running sums, best weights and curve.
+    """The state that a checkpoint contains: model, optimizer, step, running sums, best weights and loss curve.
 
-    The next update depends on nothing else that a checkpoint would have to hold. Data order, learning rate and dropout
-    are functions of the parameters, the seed and the step.
+    A training needs no other state to continue. The order of the data, the learning rate and dropout depend only on the
+    hyperparameters, the seed and the step.
     """
 
     def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
         device = next(model.parameters()).device
         self.step = 0
-        # sums of the train nats and of the gradient norms since the last scoring
+        # sums of the train losses (nats per id) and of the gradient norms since val was last scored
         self.sums = torch.zeros(2, dtype=torch.float64, device=device)
-        self.updates = 0  # number of updates since the last scoring
+        self.updates = 0  # number of updates since val was last scored
         self.best_step = 0
         self.best_val = math.inf
         self.best_weights = self.weights()
-        self.curve: list[Progress] = []  # one point for each scoring of val
-        self.samples: list[str] = []  # texts that a callback generated at the scorings, if there is such a callback
+        self.curve: list[Progress] = []  # one point for each time that val was scored
+        self.samples: list[str] = []  # texts that a callback may generate when val is scored
         self.stop_requested = False  # set by a callback; the loop ends before the next update
 
     def weights(self) -> Tensors:
@@ -62,7 +64,7 @@ class TrainState:
         return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the whole state as tensors, numbers and strings, in dictionaries and lists."""
+        """Return the whole state as nested dictionaries and lists of tensors, numbers and strings."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -77,7 +79,7 @@ class TrainState:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state from `saved`, a result of `state_dict`."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples"):
@@ -86,10 +88,10 @@ class TrainState:
         self.curve = [Progress(**values) for values in saved["curve"]]
 
     def check_finite(self, learning_rate: float) -> None:
-        """Check that the state may replace a good checkpoint.
+        """Check that no value is NaN or infinite, before the state replaces a good checkpoint.
 
         Raises:
-            DivergedError: the loss, the gradient or a weight is NaN or infinite.
+            DivergedError: the loss, the gradient or a weight is NaN or infinite. The message gives `learning_rate`.
         """
         for name, value in zip(("loss", "gradient"), self.sums.tolist(), strict=True):
             if not math.isfinite(value):

@@ -1,7 +1,7 @@
-"""Batches of text windows, and the order in which they are trained on.
+"""Choose the text windows of each batch, and prepare the batches for training.
 
-The windows of a batch are a function of seed and step. So a checkpoint needs no position in the data, and no table
-grows with the text.
+The windows of a batch depend only on the seed and the step. So a checkpoint does not contain a position in the text,
+and no list of all windows is kept in memory.
 """
 
 import functools
@@ -19,10 +19,12 @@ from bukva.config.schema import Order
 from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
-ROUNDS = 8  # of the Feistel network; with 4, not all orders of a few windows are equally likely (docs/dev/log.md)
+# Number of rounds of the Feistel network in `permuted`. With 4 rounds, the orders of a few windows are not equally
+# likely (docs/dev/log.md).
+ROUNDS = 8
 UPDATES_PER_DRAW = 16  # number of updates whose windows are drawn together
 T = TypeVar("T")
-Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
+Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2), keys of the Feistel network in `permuted`
 
 
 class Batch(NamedTuple):
@@ -30,7 +32,7 @@ class Batch(NamedTuple):
 
     inputs: (B, T) ids.
     targets: (B, T), the next id after each of `inputs`.
-    before: (B, n_before), the ids of the training split before each window, NO_ID where there are none.
+    before: (B, n_before), the ids before each window, or NO_ID before the start of the training split.
     numbers: (B,), index of each window among all windows of the update.
     """
 
@@ -41,36 +43,37 @@ class Batch(NamedTuple):
 
 
 class Windows:
-    """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
+    """Batches of windows of `block_size` ids from (N,) `ids`, N > block_size.
 
-    With order `epoch`, the text is cut into adjacent windows from a random offset. Every window comes once per epoch,
-    in random order. Each epoch draws a new offset and order. With order `random`, as in the lecture notes, each window
-    starts at any position with equal probability.
+    With `order="epoch"`, each epoch skips a random number of ids, cuts the other ids into adjacent windows, and goes
+    through all windows once in a random order. With `order="random"`, as in the lecture notes, each window starts at
+    any position with equal probability.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
         if len(ids) <= block_size:
-            raise ValueError(
-                f"{len(ids)} characters are too few for a window of {block_size} and the character after it"
-            )
+            raise ValueError(f"{len(ids)} ids are too few for a window of {block_size} ids and the id after the window")
         self.ids, self.block_size, self.batch_size = ids, block_size, batch_size
         self.order, self.seed = order, seed
-        # the number that fits after any offset; a text shorter than two windows still has one
+        # number of windows that fit after any start position of an epoch; a short text still has one window
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
         self._drawn_starts = functools.lru_cache(maxsize=1)(self._draw_starts)
 
     @property
     def ids_per_step(self) -> int:
-        """Number of ids trained on in one step."""
+        """Number of ids trained on in one update."""
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int, n_before: int = 0) -> Batch:
-        """Return the part of the batch of update `step` for process `rank` of `size`: B / size windows, or one more."""
+        """Return the part of the batch of update `step` that process `rank` of `size` computes.
+
+        The windows are divided equally. If this is not possible, the first processes get one more window.
+        """
         return Batch(*(part.tensor_split(size)[rank] for part in self.batch(step, n_before)))
 
     def batch(self, step: int, n_before: int = 0) -> Batch:
-        """Return the B windows of update `step`, counted from 1, and the n_before ids before each; all int64."""
+        """Return the batch of update `step`, with `n_before` ids before each window. The first update is step 1."""
         n, T = n_before, self.block_size
         around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
         before, inputs, targets = map(torch.from_numpy, (around[:, :n], around[:, n : n + T], around[:, n + 1 :]))
@@ -84,7 +87,10 @@ class Windows:
         return self._drawn_starts(number)[index]
 
     def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the (UPDATES_PER_DRAW, B) start positions of several updates. Drawing one update takes as long."""
+        """Return the (UPDATES_PER_DRAW, B) start positions for group `number` of consecutive updates, counted from 0.
+
+        Drawing the positions of a single update would take as long.
+        """
         n_drawn = UPDATES_PER_DRAW * self.batch_size
         drawn = np.arange(number * n_drawn, (number + 1) * n_drawn)  # window numbers that continue across epochs
         epoch, index = np.divmod(drawn, self.n_windows)
@@ -96,23 +102,24 @@ class Windows:
         return starts.reshape(UPDATES_PER_DRAW, -1)
 
     def _draw_epoch(self, number: int) -> tuple[int, Keys]:
-        """Return the start of the first window of an epoch, and the keys of the epoch's order."""
+        """Return the start position of the first window of epoch `number`, and the keys of its random order."""
         rng = self._rng(number)
         n_offsets = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
         return int(rng.integers(n_offsets)), draw_keys(rng)
 
     def _rng(self, number: int) -> np.random.Generator:
-        """Return the generator of one epoch or step. Its key makes it independent of all others, and of dropout."""
+        """Return the random generator of epoch or step `number`. It is independent of the generators of dropout."""
         return np.random.default_rng([self.seed, number, 1])
 
 
 def micro_batches(
     model: LanguageModel, batch: Batch, n: int, device: torch.device, batch_size: int
 ) -> Iterable[Examples]:
-    """Split a batch, or a process's share of it, into n micro-batches, including their n-gram lookups.
+    """Divide `batch` into n micro-batches and look up their n-grams.
 
-    For a GPU, all micro-batches are prepared in advance in pinned memory, so the GPU copies them while it computes. On
-    a CPU, each one is prepared when it is needed, because a lookup in the background would take a core from training.
+    `batch` may be the part that one process computes; `batch_size` is the number of windows of the whole batch. For a
+    GPU, all micro-batches are prepared in advance in pinned memory, so the GPU copies them while it computes. On a CPU,
+    each micro-batch is prepared when it is needed, because a lookup in the background would take a core from training.
     """
     chunks = (Batch(*part) for part in zip(*(tensor.chunk(n) for tensor in batch), strict=True))
     parts = (model.examples(part.inputs, part.targets, part.before, part.numbers, batch_size) for part in chunks)
@@ -122,7 +129,7 @@ def micro_batches(
 
 
 def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:
-    """Yield each step with the result of `read`, while the next step is read in the background."""
+    """Yield each step with the result of `read(step)`. A thread reads the next step in the background."""
     with ThreadPoolExecutor(1) as pool:
         pending = [pool.submit(read, step) for step in steps[:1]]
         for step in steps:
@@ -136,17 +143,17 @@ def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]
 
 
 def draw_keys(rng: np.random.Generator) -> Keys:
-    """Draw the keys of one order."""
+    """Draw random keys for the rounds of the Feistel network. The keys determine one random order (see `permuted`)."""
     return rng.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
 
 
 def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Return the (B,) numbers below n that are at (B,) positions of a random order of all n numbers.
+    """Return the numbers at (B,) `positions` of a random order of the numbers from 0 to n - 1.
 
-    The order is computed from the keys, because a table would take 8 bytes for each number. A Feistel network permutes
-    the numbers below a * b, with a * b barely above n. A result that is not below n is permuted again until it is
-    (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002, the generalized Feistel network with cycle
-    walking).
+    `keys` determines the order. The order is computed instead of stored, because a table would take 8 bytes for each
+    number. A Feistel network permutes the numbers below rows * columns, a product that is n or slightly greater. A
+    result that is not below n is permuted again until it is below n (Black and Rogaway, "Ciphers with arbitrary finite
+    domains", 2002, the generalized Feistel network with cycle walking).
     """
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)  # rows * columns is n or slightly greater
@@ -157,7 +164,7 @@ def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArra
 
 
 def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Permute (B,) numbers below rows * columns by a Feistel network."""
+    """Permute (B,) numbers below rows * columns with a Feistel network."""
     row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
     for key_of_row, key_of_column in keys:
         row = (row + _hash(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)

@@ -1,1 +1,1 @@
-"""Counts of the n-grams of the training split, and Kneser-Ney models that are computed from them."""
+"""Count the n-grams of the training split, and compute Kneser-Ney models from the counts."""

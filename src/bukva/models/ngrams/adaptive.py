@@ -1,28 +1,28 @@
-"""Online adaptation: n-gram counts and expert exponents that are updated while a text is scored.
+"""Adapt online: update n-gram counts and the exponents of experts while a text is scored.
 
-A compressor learns from the text that it compresses, and `Reader` does the same. It predicts each id by a full
-distribution, scores it, and only then counts it. The prediction is a product of experts, as in
-bukva.models.ngram_memory, where each expert has an exponent, b + c:
+A compressor learns from the text that it compresses, and `Reader` does the same. For each id, `Reader` first predicts a
+distribution, then scores the id, and only then counts the id. The prediction is a product of experts, as in
+bukva.models.ngram_memory. The exponent of expert e is b_e + c_e:
 
     log p(x) = sum_e (b_e + c_e) log p_e(x) - log Z
 
-The experts are the n-grams of the training split and of all text read since, the n-grams of the current work alone, and
-the network. The exponents b are learned by the GPT, or are a first guess. The corrections c are learned here. Each
-correction is a sum of three numbers. The first is selected by the longest context that was counted before: by its
-length, and by the number of different ids that followed it. The second is selected in the same way within the current
-work, and the third by the last id. After each id, a step of Adagrad (Duchi et al. 2011) updates these numbers to lower
-the nats of the id.
+There are three kinds of experts: n-grams counted in the training split and in all text read since, n-grams counted only
+in the current work, and the network. The exponents b were learned by the GPT, or are a first guess. The corrections c
+are learned here. Each correction is the sum of three numbers, which are selected by the context. The first number is
+selected by the longest context that was counted before: by its length, and by how many different ids followed it. The
+second number is selected in the same way, but only the current work is considered. The third number is selected by the
+last id. After each id, a step of Adagrad (Duchi et al. 2011) updates the selected numbers to lower the nats of the id.
 
-Counts are exact: they equal the counts of the training split and of the text read, taken together. The discounts are
-not updated. The n-grams of a single work have the fallback discounts of KenLM. New n-grams are stored in linked lists
+The counts are exact: they equal the counts of the training split plus the counts of the text read. The discounts are
+not updated. The n-grams of a single work use the fallback discounts of KenLM. New n-grams are stored in linked lists
 next to the trie of the training split, and `Reader.forget` removes them.
 
-Sources: Cleary & Witten 1984 (PPM counts while it compresses); Mahoney 2005, "Adaptive weighing of context models for
-lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (exponents learned online,
-selected by context); Grave et al. 2017 (the recent text as a separate model).
+Sources: Cleary & Witten 1984 (PPM, which counts while it compresses); Mahoney 2005, "Adaptive weighing of context
+models for lossless data compression", and Mattern 2012, "Mixing strategies in data compression" (exponents that are
+learned online and selected by context); Grave et al. 2017 (the recent text as a separate model).
 
-Letters: V = vocab_size, R orders, K the greatest, Q orders of the work's own n-grams, E = R + Q + 1 experts. A gram is
-an n-gram of any length.
+In shapes, V is the vocab_size, R the number of orders, K the greatest order, Q the number of orders for the n-grams of
+the current work, and E = R + Q + 1 the number of experts. A gram is an n-gram of any length.
 """
 
 from collections.abc import Sequence
@@ -39,29 +39,29 @@ from bukva.text.ids import Ids
 
 OWN_ORDERS = (3, 6)  # orders of the n-grams of the current work alone
 OWN_EXPONENT = 0.07  # initial exponent of each of these orders
-RATE, DAMPING = 0.02, 100.0  # a step of Adagrad is RATE g / sqrt(DAMPING + the sum of g^2)
-CLASSES = 3  # of contexts, by the number of different ids that have followed: at most one, two or three, more
-UNKNOWN = -1  # node of a gram that would begin before its text
+RATE, DAMPING = 0.02, 100.0  # for a gradient g, a step of Adagrad is RATE g / sqrt(DAMPING + the sum of g^2)
+CLASSES = 3  # number of classes of contexts, which were followed by 1, by 2 or 3, or by more different ids
+UNKNOWN = -1  # node of a gram that does not exist, or would begin before its text
 MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because 0 has no logarithm
 NOTHING, ONE = np.zeros(1, np.int32), np.ones(1, np.int32)
 EMPTY = Trie(
     firsts=np.ones(2, np.int32), symbols=NOTHING, counts=NOTHING, continuations=ONE, levels=np.array([0, 1, 1])
 )
-WORK_DISCOUNTS = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # a work is too short to estimate its own
+WORK_DISCOUNTS = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # a work is too short to estimate its own discounts
 
 
 class GrowableTrie(NamedTuple):
-    """A trie of G nodes (bukva.models.ngrams.trie) that M nodes can be added to, for grams of up to K ids.
+    """A trie of grams of up to K ids, with G original nodes, to which at most M nodes can be added.
 
-    firsts, symbols: arrays of the trie.
-    counts, continuations: (G + M,) counts, which begin as copies of the trie's arrays.
-    new_firsts: (G + M,) first added child of each node; 0 for none.
-    new_symbols: (M,) last id of each added gram.
-    siblings: (M,) next added child of the same node; 0 for none.
-    touched: (2 M,) nodes of the trie whose counts or children have changed.
-    sizes: (2,) number of added nodes, and of touched nodes.
-    by_count, by_continuation: (K + 1, 4) discounts.
-    ends: (K + 1,) node of the gram of each length that ends the text so far.
+    firsts, symbols: arrays of the original nodes (see bukva.models.ngrams.trie.Trie).
+    counts, continuations: (G + M,), updated counts and continuation counts of original and added nodes.
+    new_firsts: (G + M,), first added child of each node; 0 for none.
+    new_symbols: (M,), last id of each added gram.
+    siblings: (M,), for each added node, the next added child of the same parent; 0 for none.
+    touched: (2 M,), original nodes whose counts or children have changed.
+    sizes: (2,), number of added nodes, and number of entries in `touched`.
+    by_count, by_continuation: (K + 1, 4), discounts of counts and of continuation counts (see `Smoothed`).
+    ends: (K + 1,). `ends[n]` is the node of the last n ids of the text so far.
     """
 
     firsts: Nodes
@@ -79,15 +79,15 @@ class GrowableTrie(NamedTuple):
 
     @classmethod
     def of(cls, trie: Trie, max_length: int, by_count: Floats, by_continuation: Floats) -> "GrowableTrie":
-        """Return a growable trie that shares the arrays of `trie`. It needs `with_capacity` before nodes are added."""
+        """Return a growable trie that shares the arrays of `trie`. Call `with_capacity` before adding ids to it."""
         none, G = np.empty(0, np.int32), len(trie.symbols)
         arrays = (trie.firsts, trie.symbols, trie.counts, trie.continuations, np.zeros(G, np.int32), none, none, none)
         return cls(*arrays, np.zeros(2, np.int64), by_count, by_continuation, np.zeros(max_length + 1, np.int64))
 
     def with_capacity(self, n_ids: int) -> "GrowableTrie":
-        """Return this trie, or a larger copy if the grams of n_ids more ids may not fit.
+        """Return this trie, or a larger copy if the grams of `n_ids` more ids may not fit.
 
-        A copy has at least twice the capacity, so copies are rare.
+        The capacity of a copy is at least doubled, so copies are rare.
         """
         M, n_grams = len(self.siblings), n_ids * (len(self.ends) - 1)
         missing = int(max(self.sizes[0] + n_grams, self.sizes[1] // 2 + 1 + n_grams)) - M
@@ -108,7 +108,7 @@ class GrowableTrie(NamedTuple):
         )
 
     def clear(self, trie: Trie) -> None:
-        """Remove all added nodes and counts."""
+        """Remove all added nodes, and restore the counts of the original nodes from `trie`."""
         touched = self.touched[: self.sizes[1]]
         self.counts[touched] = trie.counts[touched]
         self.continuations[touched] = trie.continuations[touched]
@@ -116,20 +116,27 @@ class GrowableTrie(NamedTuple):
         self.sizes[:] = 0
 
     def begin(self) -> None:
-        """Start a text: the next id has no context."""
+        """Start a new text, so that the next id has no context."""
         self.ends[:] = UNKNOWN
         self.ends[0] = 0
 
 
 class Gate(NamedTuple):
-    """Learned corrections of the exponents, in S rows, and the sums of their squared gradients for Adagrad."""
+    """Learned corrections of the exponents, and the sums of their squared gradients for Adagrad.
+
+    Each prediction adds up three of the S rows, which are selected by the context (see the top of this module).
+    """
 
     corrections: Floats  # (S, E)
     squares: Floats  # (S, E)
 
 
 class Predictor(NamedTuple):
-    """The state that predictions depend on, except the network's output."""
+    """The state that predictions depend on, except the network's output.
+
+    of_all: n-grams of the training split and of all text read.
+    of_work: n-grams of the current work.
+    """
 
     of_all: GrowableTrie
     orders: Ints  # (R,)
@@ -139,12 +146,12 @@ class Predictor(NamedTuple):
 
 
 class Reader:
-    """Score works in reading order, and learn from each id after its score.
+    """Score works one after another, and learn from each id after it was scored.
 
     Args:
         counts: n-gram counts of the training split.
         orders: orders of the n-grams that are experts, ascending.
-        n_ids: number of ids to allocate memory for. Reading more ids before `forget` copies the counts.
+        n_ids: number of ids to allocate memory for. More ids can be read, but the counts then have to be copied.
     """
 
     def __init__(self, counts: KneserNey, orders: Sequence[int], n_ids: int = 1) -> None:
@@ -155,16 +162,16 @@ class Reader:
         self.forget()
 
     def forget(self) -> None:
-        """Remove all counts of read text, and reset the corrections to 0."""
+        """Remove the counts of all text read, reset the corrections to 0, and start a work without earlier ids."""
         self._all.clear(self._trie)
         n_rows = CLASSES * (self._orders[-1] + OWN_ORDERS[-1]) + self.vocab_size
         self._gate = Gate(*np.zeros((2, n_rows, len(self._orders) + len(OWN_ORDERS) + 1)))
         self.start(np.empty(0, np.int64))
 
     def start(self, before: Ids) -> None:
-        """Begin a work whose (n,) earlier ids are `before`, for example its part of the training split.
+        """Start a work whose (n,) earlier ids are `before`, for example its part of the training split.
 
-        These ids are counted in the work's own n-grams. They are not added to the counts of all text.
+        The earlier ids are added to the n-grams of the work. They are not added to the n-grams of all text.
         """
         self._own = GrowableTrie.of(EMPTY, OWN_ORDERS[-1], WORK_DISCOUNTS, WORK_DISCOUNTS)
         self.seek(before)
@@ -173,7 +180,7 @@ class Reader:
         _append(self._own, before.astype(np.int64), True)
 
     def seek(self, before: Ids) -> None:
-        """Continue the same work after (n,) ids, which are the context of the next id and are not counted."""
+        """Continue the current work after the (n,) ids `before`. These ids are context, but are not counted."""
         context = before[-self._orders[-1] :].astype(np.int64)
         self._all, self._own = self._all.with_capacity(len(context)), self._own.with_capacity(len(context))
         for grown in (self._all, self._own):
@@ -189,15 +196,12 @@ class Reader:
         self._last = np.append(self._last, ids)[-1:]
 
     def read(self, ids: Ids, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
-        """Score the next (n,) ids of the work, and learn from each after its score.
+        """Return the (n,) nats of the next (n,) `ids` of the work, and learn from each id after it was scored.
 
         Args:
             ids: (n,).
-            network: (n, V), log-probabilities of each id by the network.
-            exponents: (n, R + 1), exponents of the orders and, last, of the network.
-
-        Returns:
-            (n,) nats.
+            network: (n, V). Row i contains the network's log-probabilities at the position of `ids[i]`.
+            exponents: (n, R + 1). Row i contains the exponents at this position: of the R orders, then of the network.
         """
         self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         nats = np.empty(len(ids))
@@ -208,8 +212,8 @@ class Reader:
         """Return the (V,) log-probabilities of the next id.
 
         Args:
-            network: (V,), log-probabilities of the next id by the network.
-            exponents: (R + 1,), exponents of the orders and, last, of the network.
+            network: (V,), the network's log-probabilities of the next id.
+            exponents: (R + 1,), exponents of the R orders, then of the network.
         """
         predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
         all_exponents = self._with_own(exponents[None])[0]
@@ -220,7 +224,7 @@ class Reader:
         return Predictor(self._all, self._orders, self._own, self._own_orders, self._gate)
 
     def _with_own(self, exponents: npt.NDArray[np.float32]) -> Floats:
-        """Insert the initial exponents of the work's own n-grams: (n, R + 1) -> (n, E)."""
+        """Insert the initial exponents for the n-grams of the current work: (n, R + 1) -> (n, E)."""
         own = np.full((len(exponents), len(OWN_ORDERS)), OWN_EXPONENT)
         return np.concatenate([exponents[:, :-1], own, exponents[:, -1:]], axis=1, dtype=np.float64)
 
@@ -229,7 +233,10 @@ class Reader:
 def _read(
     ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], exponents: Floats, nats: Floats
 ) -> None:
-    """Fill the (n,) nats of (n,) ids. `last`, (1,), holds the id before them and is set to the last of them."""
+    """Fill (n,) `nats` with the nats of (n,) `ids`, and update `predictor` after each id.
+
+    `last`, (1,), contains the id before `ids`. It is set to the last of `ids`.
+    """
     E, V = exponents.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
     for i in range(len(ids)):
@@ -239,7 +246,7 @@ def _read(
         for v in range(V):
             predicted[v] = np.exp(predicted[v])
         for e in range(E):
-            gradient = -experts[e, x]  # d nats / d exponent: the expected log-probability less the observed one
+            gradient = -experts[e, x]  # d nats / d exponent: the expected minus the observed log-probability
             for v in range(V):
                 gradient += predicted[v] * experts[e, v]
             for row in rows:
@@ -262,7 +269,12 @@ def _predict(
     rows: Ints,
     predicted: Floats,
 ) -> None:
-    """Fill (E, V) log-probabilities of experts, (3,) rows of the gate, and (V,) log-probabilities of the product."""
+    """Predict the next id, and fill three arrays.
+
+    experts: (E, V), log-probabilities by each expert.
+    rows: (3,), rows of the gate that the context selects.
+    predicted: (V,), log-probabilities by the product of experts.
+    """
     (E, V), R = experts.shape, len(predictor.orders)
     rows[0] = _experts(predictor.of_all, predictor.orders, experts[:R])
     rows[1] = CLASSES * predictor.orders[-1] + _experts(predictor.of_work, predictor.own_orders, experts[R : E - 1])
@@ -285,7 +297,10 @@ def _predict(
 
 @compiled
 def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
-    """Fill (R, V) log-probabilities of the next id under each order; return the row of the longest counted context."""
+    """Fill (R, V) `experts` with the log-probabilities of the next id under each order.
+
+    Return the row of the gate that the longest counted context selects.
+    """
     V, K, r, row = experts.shape[1], orders[-1], 0, 0
     p = np.full(V, 1 / V)
     for order in range(1, K + 1):
@@ -309,7 +324,7 @@ def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
 def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, context: int) -> int:
     """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
 
-    Returns the number of different ids that have followed the context.
+    Return the number of different ids that have followed the context.
     """
     if context == UNKNOWN:
         return 0
@@ -338,7 +353,10 @@ def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, co
 
 @compiled
 def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
-    """Append (n,) ids to the text. If `is_counted`, count the grams of every length that end with each id."""
+    """Append (n,) `ids` to the text, and add the grams of every length that end with each id.
+
+    The counts of these grams change only if `is_counted` is True.
+    """
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:
         was_new = False  # whether the gram that is one id longer was counted for the first time
@@ -368,7 +386,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
 
 @compiled
 def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
-    """Return the node of a gram from its context and its last id, or UNKNOWN."""
+    """Return the node of the gram `context` followed by the id `symbol`, or UNKNOWN if there is none."""
     G = len(grown.symbols)
     if context < G:
         low, stop = grown.firsts[context], grown.firsts[context + 1]
@@ -389,7 +407,7 @@ def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
 
 @compiled
 def _touch(grown: GrowableTrie, node: int) -> None:
-    """Record that the counts or children of a node of the original trie have changed."""
+    """Record in `touched` that the counts or children of `node` have changed, if it is an original node."""
     if node < len(grown.symbols):
         grown.touched[grown.sizes[1]] = node
         grown.sizes[1] += 1

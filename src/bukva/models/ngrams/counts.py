@@ -1,8 +1,8 @@
-"""Baselines in closed form: uniform, unigram and exact bigram, counted on the training split.
+"""Compute three baselines without training: uniform, unigram and exact bigram.
 
-The training split is scored under the counts themselves, and no other table of the same order has a lower loss on it.
-For `val` and `test`, 1 is added to each count. Without it, a pair that does not occur in `train` would cost infinitely
-many bits.
+The unigram and the bigram are counted on the training split. On this split, no other unigram or bigram table has a
+lower loss than the counts. To score `val` and `test`, 1 is added to each count. Otherwise a pair that does not occur in
+`train` would cost infinitely many bits.
 """
 
 import numpy as np
@@ -11,11 +11,14 @@ import numpy.typing as npt
 from bukva.text.ids import Ids, Scorer, bits
 
 PairCounts = npt.NDArray[np.int64]
-CHUNK = 2**18  # ids counted at a time, to bound the memory
+CHUNK = 2**18  # number of ids that are counted at a time, to limit the memory
 
 
 def bits_of_train(train: Ids, vocab_size: int) -> dict[str, float]:
-    """Return the bits per id of the training split under its own counts, without its first id."""
+    """Return baseline -> bits per id of the training split, predicted from the counts of that same split.
+
+    The first id is not scored.
+    """
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles = pairs.sum(0, keepdims=True)  # (1, V)
     return {
@@ -26,7 +29,7 @@ def bits_of_train(train: Ids, vocab_size: int) -> dict[str, float]:
 
 
 def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
-    """Return a unigram scorer and a bigram scorer, with 1 added to each count of the training split."""
+    """Return baseline -> scorer, for the unigram and the exact bigram. Each count of `train` is increased by 1."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
     singles, totals = pairs.sum(0) + 1, pairs.sum(1) + vocab_size  # (V,) each
     return {
@@ -35,14 +38,17 @@ def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
     }
 
 
-def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:
-    """Return the bits per id of several texts under a bigram, with 1 added to each count of the training split."""
-    seen = np.sum([count_pairs(run, vocab_size) for run in runs], axis=0)
+def exact_bigram(train: Ids, texts: list[Ids], vocab_size: int) -> float:
+    """Return the bits per id of all `texts` under the exact bigram. Each count of `train` is increased by 1.
+
+    The first id of each text is not scored.
+    """
+    seen = np.sum([count_pairs(text, vocab_size) for text in texts], axis=0)
     return bits(cross_entropy(seen, count_pairs(train, vocab_size) + 1))
 
 
 def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
-    """Return a (V, V) table of the N - 1 pairs of (N,) ids: entry (i, j) counts how often id j follows id i."""
+    """Return the (V, V) table whose entry (i, j) is the number of times that id j follows id i in (N,) `ids`."""
     V = vocab_size
     counts = np.zeros(V * V, np.int64)
     for start in range(0, len(ids) - 1, CHUNK):
@@ -52,7 +58,10 @@ def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
 
 
 def cross_entropy(seen: PairCounts, table: PairCounts) -> float:
-    """Return the mean nats of the pairs counted in `seen`, (R, V), under `table`, (R, V) counts that are normalized."""
+    """Return the mean nats per pair, for the pairs that are counted in (R, V) `seen`.
+
+    The probabilities of the pairs are the rows of (R, V) `table`, after each row is divided by its sum.
+    """
     rows, columns = np.nonzero(seen)
     probabilities = table[rows, columns] / table.sum(axis=1)[rows]
     return float(-(seen[rows, columns] * np.log(probabilities)).sum() / seen.sum())

@@ -1,19 +1,22 @@
-"""Interpolated modified Kneser-Ney models of all orders, computed from one exact count.
+"""Compute interpolated modified Kneser-Ney models of all orders from the counts of n-grams.
 
-Chen & Goodman, "An empirical study of smoothing techniques for language modeling" (TR-10-98, 1998), equation 25. A
-discount is subtracted from the count of every n-gram. The probability that this frees in a context is distributed by
-the model of the context that is one character shorter. Below order 1, all V characters are equally likely. Each order
-has three discounts, for counts of 1, 2 and at least 3.
+The smoothing is equation 25 of Chen & Goodman, "An empirical study of smoothing techniques for language modeling"
+(TR-10-98, 1998). The order of a model is the length of its n-grams. A discount is subtracted from the count of every
+n-gram. This frees some probability in each context. The model of the next lower order, whose context is one character
+shorter, distributes the freed probability. Below order 1, all V characters are equally likely. Each order has three
+discounts, for counts of 1, 2 and at least 3.
 
-The longest n-grams use their counts in the training split. Shorter ones use continuation counts: the number of
-different characters before them. As in KenLM, the start of the text counts as a character before the first one.
+The longest n-grams use their counts in the training split. Shorter n-grams use continuation counts. The continuation
+count of an n-gram is the number of different characters before it. As in KenLM, the start of the text counts as a
+character before the first character.
 
-Leave-one-out. To learn how reliable the counts are, a model predicts the training split, where the counts contain the
-answer. With `leave_out`, the id after a position is therefore removed from the counts. The n-grams of every length that
-end with this id lose one occurrence. A shorter n-gram also loses one from its continuation count if no other occurrence
-has the same character before it. A window of the training split needs the K - 2 ids before it, or all from the start of
-the split. The discounts do not change. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in
-stochastic language modelling" (leaving-one-out).
+Predictions can be leave-one-out. To learn how reliable the counts are, a model predicts the training split. But the
+counts of this split contain the answers. With `leave_out`, the occurrence to predict is therefore removed from the
+counts: the n-grams of every length that end there lose one from their count. A shorter n-gram also loses one from its
+continuation count if no other occurrence of it has the same character before it. For this, a window of the training
+split needs the K - 2 ids before it, where K is the greatest order, or all ids before it near the start of the split.
+The discounts do not change. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in stochastic
+language modelling" (leaving-one-out).
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,14 +33,12 @@ from bukva.text.ids import Ids
 
 
 class LookupResult(NamedTuple):
-    """Result of `KneserNey.lookup` for T positions of B windows and R orders, of which the greatest is K.
+    """Result of `KneserNey.lookup` for T positions of B windows and R orders. K is the greatest order.
 
-    probabilities: (B, T, R, V) float32, probabilities of the next id.
-    seen: (B, T, 2, K) float32, for each context length from 0: the number of times that the context is followed by an
-        id in the training split, and the number of different ids that follow it. 0 if the window has less context.
-    longest: (B, T, V) float32, probabilities of the last order; (B, 0, V) unless requested.
-
-    For n wanted positions, the shapes of the first two are (n, R, V) and (n, 2, K).
+    probabilities: (B, T, R, V) float32, probabilities of the next id under each order. With `wanted`, (n, R, V).
+    seen: (B, T, 2, K) float32, two counts for the context of each length from 0 to K - 1: how many ids follow it in the
+        training split, and how many different ids. Both are 0 if a window has less context. With `wanted`, (n, 2, K).
+    longest: (B, T, V) float32, probabilities of the next id under order K at all positions; (B, 0, V) unless requested.
     """
 
     probabilities: npt.NDArray[np.float32]
@@ -46,34 +47,31 @@ class LookupResult(NamedTuple):
 
 
 class KneserNey:
-    """Kneser-Ney models of all orders up to `max_order`. An order is a length of n-grams."""
+    """Kneser-Ney models of all orders up to `max_order`. The order of a model is the length of its n-grams."""
 
     def __init__(self, vocab_size: int, max_order: int, trie: Trie, smoothing: Smoothing) -> None:
         self.vocab_size, self.max_order, self.trie, self.smoothing = vocab_size, max_order, trie, smoothing
 
     @classmethod
     def count(cls, train: Ids, vocab_size: int, max_order: int) -> "KneserNey":
-        """Count the n-grams of the (N,) ids of the training split.
+        """Count the n-grams of the (N,) ids `train`, and return the models.
 
         Raises:
-            BukvaError: there are more n-grams than int32 can number.
+            BukvaError: the text has more ids or more different n-grams than int32 can number.
         """
         trie = count_ngrams(train, vocab_size, max_order)
         by_count, by_continuation = (Smoothed.of(counts, trie) for counts in (trie.counts, trie.continuations))
         return cls(vocab_size, max_order, trie, Smoothing(by_count, by_continuation))
 
     def nats(self, ids: Ids, order: int) -> Floats:
-        """Return the (N,) nats of (N,) ids, each given up to order - 1 ids before it."""
+        """Return the (N,) nats of (N,) `ids` under the model of one order (see `nats_by_order`)."""
         return self.nats_by_order(ids, [order])[order]
 
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
-        """Return the nats of (N,) ids under several orders. One call is faster than one for each order.
+        """Return order -> (N,) nats of (N,) `ids`, each predicted from the order - 1 ids before it.
 
-        An id with fewer than order - 1 ids before it is predicted from these ids with continuation counts, as any
-        context that is shorter than order - 1.
-
-        Returns:
-            order -> (N,) nats.
+        The first ids of a text have shorter contexts, for which continuation counts are used. One call for several
+        orders is faster than one call for each order.
         """
         wanted = sorted(set(orders))
         probabilities = probabilities_of(
@@ -92,17 +90,18 @@ class KneserNey:
         longest: bool = False,
         n_threads: int = 1,
     ) -> LookupResult:
-        """Return the distributions of the id after each of the last positions of windows, given the ids before it.
+        """Predict the id after each of the last `n_positions` positions of each window.
 
         Args:
-            ids: (B, S), the windows; NO_ID marks positions before the text. With `leave_out` the shape is (B, S + 1):
-                the last id follows the last position and is not context.
-            orders: orders of n-grams, ascending.
+            ids: (B, S), the windows, with NO_ID at positions before the start of the text. With `leave_out`, the shape
+                is (B, S + 1), and the last id is only the answer at the last position.
+            orders: orders of the models, ascending.
             n_positions: number of positions to look up, at the end of each window; at most S.
-            leave_out: leave the id after each position out of the counts. The windows must be of the training split.
-            wanted: (B, n_positions), True at the positions to look up; all by default.
-            longest: also return the distributions of the last order at every position.
-            n_threads: maximum number of threads, which divide the windows between them.
+            leave_out: whether to leave the id after each position out of the counts (leave-one-out). The windows must
+                then be from the training split.
+            wanted: (B, n_positions), True at the positions to look up. By default, all positions are looked up.
+            longest: whether to also return the probabilities under the greatest order at every position.
+            n_threads: maximum number of threads. Each thread looks up some of the windows.
         """
         ids, shape, V = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions), self.vocab_size
         is_wanted = np.ones(shape, np.bool_) if wanted is None else wanted

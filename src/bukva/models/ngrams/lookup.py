@@ -1,7 +1,8 @@
-"""Compiled loops over contexts: probabilities of ids, and distributions with one occurrence left out.
+"""Look up n-grams in compiled loops: the probabilities of given ids, or of all ids that may come next.
 
-A context has few followers. Array operations over a whole batch look them up ten times as slowly (docs/dev/log.md).
-The functions are in one module, because compiled code is cached by the content of its module (bukva.core.compiled).
+A context is followed by few different ids. Array operations on a whole batch are ten times slower than these loops
+(docs/dev/log.md). A compiled function may only call functions of its own module (bukva.core.compiled), so all of them
+are in this module.
 """
 
 import numpy as np
@@ -16,10 +17,11 @@ UNKNOWN = -1  # node of a gram that is not in the training split, or that would 
 
 @compiled
 def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoothing: Smoothing) -> Floats:
-    """Return the probability of each of (N,) ids under R ascending orders, (R, N)."""
+    """Return the (R, N) probabilities of (N,) `ids` under the models of R ascending orders."""
     K = orders[-1]
     probabilities = np.empty((len(orders), len(ids)))
-    contexts, grams = np.full(K + 1, UNKNOWN), np.full(K + 1, UNKNOWN)  # grams that end before an id, and with it
+    # nodes of the grams of each length that end just before the id, and that end with the id
+    contexts, grams = np.full(K + 1, UNKNOWN), np.full(K + 1, UNKNOWN)
     contexts[0] = grams[0] = 0
     for i in range(len(ids)):
         shorter, r = 1 / vocab_size, 0
@@ -47,19 +49,19 @@ def lookup_into(
     seen: npt.NDArray[np.float32],
     longest: npt.NDArray[np.float32],
 ) -> None:
-    """Fill the arrays of `LookupResult` for the last T positions of B windows.
+    """Fill the three arrays of `LookupResult` for the last T positions of B windows (see `KneserNey.lookup`).
 
-    rows: (B, T), row of `probabilities` and `seen` for each position; -1 if it is not wanted.
-    probabilities: (n, R, V), probabilities of the next id under each order.
-    seen: (n, 2, K), counts of contexts.
-    longest: (B, T, V), probabilities of the last order at every position; (B, 0, V) if not requested.
+    rows: (B, T), row of `probabilities` and `seen` for each position; -1 for a position that is not looked up.
+    probabilities: (n, R, V), to be filled.
+    seen: (n, 2, K), to be filled; it must contain zeros.
+    longest: (B, T, V), to be filled; (B, 0, V) if it is not requested.
     """
     (B, T), V = rows.shape, probabilities.shape[2]
     K, length = orders[-1], ids.shape[1]
     first = length - leave_out - T  # first position to look up
-    ends = np.empty((length, K + 1), np.int64)  # gram of each length that ends at each position
+    ends = np.empty((length, K + 1), np.int64)  # node of the gram of each length that ends at each position
     p, single = np.empty(V), np.full(V, 1 / V)
-    # the distribution of single ids changes all of V, so it is computed once
+    # the unigram probabilities of all V ids have to be computed, so this is done only once
     _refine(single, trie, trie.continuations, smoothing.by_continuation, 1, 0, UNKNOWN)
     for b in range(B):
         _find_ends(trie, ids[b], ends)
@@ -71,7 +73,7 @@ def lookup_into(
                 p[v] = 1 / V
             for order in range(1, K + 1):
                 context = ends[first + t, order - 1]
-                gram = rare = UNKNOWN  # grams that lose one from their count, and from their continuation count
+                gram = rare = UNKNOWN  # nodes that lose 1 from their count, and from their continuation count
                 if leave_out and context != UNKNOWN:
                     gram = ends[first + t + 1, order]
                     longer = ends[first + t + 1, order + 1] if order < K else UNKNOWN
@@ -99,7 +101,7 @@ def lookup_into(
 
 @compiled
 def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
-    """Fill `ends`, (S, K + 1): the node of the gram of each length that ends with each of (S,) ids."""
+    """Set `ends[i, n]` to the node of the n ids that end with `ids[i]`, or to UNKNOWN. `ends` is (S, K + 1)."""
     for i in range(len(ids)):
         ends[i, 0] = 0
         for n in range(1, ends.shape[1]):
@@ -109,7 +111,7 @@ def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
 
 @compiled
 def _child(trie: Trie, node: int, symbol: int) -> int:
-    """Return the child of a node with this last id, found by bisection, or UNKNOWN."""
+    """Return the child of `node` whose last id is `symbol`, or UNKNOWN if there is none. Search by bisection."""
     if node == UNKNOWN:
         return UNKNOWN
     low, stop = trie.firsts[node], trie.firsts[node + 1]
@@ -125,9 +127,10 @@ def _child(trie: Trie, node: int, symbol: int) -> int:
 
 @compiled
 def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: int, gram: int) -> float:
-    """Return the probability of one id given `context`, from its probability given the next shorter context.
+    """Return the probability of an id given `context`.
 
-    `gram` is the node of the context followed by the id.
+    `shorter` is the probability of the id given the next shorter context. `gram` is the node of `context` followed by
+    the id.
     """
     if context == UNKNOWN or by.totals[context] == 0:
         return shorter
@@ -139,7 +142,7 @@ def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: i
 def _refine(p: Floats, trie: Trie, counts: Nodes, by: Smoothed, order: int, context: int, left_out: int) -> None:
     """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
 
-    The count of the gram `left_out` is reduced by 1.
+    For leave-one-out, `left_out` is the node of a gram, and 1 is subtracted from its count. Otherwise it is UNKNOWN.
     """
     if context == UNKNOWN:
         return

@@ -1,8 +1,9 @@
-"""Discounts of modified Kneser-Ney smoothing, which are subtracted from counts and passed to shorter contexts.
+"""Compute the discounts of modified Kneser-Ney smoothing, which are subtracted from the counts of n-grams.
 
-The discounts of each length of n-grams follow from the counts of counts (equation 26 of Chen & Goodman 1998). The
-equation fails where a count of counts is 0, as for single characters, or where a discount would be negative. Then the
-discounts are .5, 1 and 1.5, as in KenLM (`--discount_fallback`).
+For n-grams of each length, the discounts are computed from the number of n-grams that occur once, twice, three times
+and four times (equation 26 of Chen & Goodman 1998). The equation fails if one of the first three numbers is 0, as for
+single characters, or if a discount would be negative. In these cases, the discounts are .5, 1 and 1.5, as in KenLM
+(`--discount_fallback`).
 """
 
 from itertools import pairwise
@@ -15,16 +16,16 @@ from bukva.models.ngrams.trie import Nodes, Trie
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK = 1 << 16  # number of contexts or counts that are processed together, so that their memory is reused
-FALLBACK = (0.0, 0.5, 1.0, 1.5)
+CHUNK = 1 << 16  # number of contexts or counts that are processed at a time, so that the next ones reuse the memory
+FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of counts of 0, 1, 2 and at least 3
 
 
 class Smoothed(NamedTuple):
-    """Discounts of one kind of counts, and sums over the followers of each of the H nodes that can be contexts.
+    """Discounts of counts, or of continuation counts, and two sums for each of the H nodes that can be contexts.
 
-    discounts: (K + 1, 4), for grams of each length, the discounts of a count of 0, 1, 2 and at least 3.
-    totals: (H,) sum of the counts of the grams that extend each context by one id.
-    freed: (H,) sum of the discounts of the same grams.
+    discounts: (K + 1, 4). Row n contains the discounts of grams of n ids, for counts of 0, 1, 2 and at least 3.
+    totals: (H,), sum of the counts of all grams that extend the context by one id.
+    freed: (H,), sum of the discounts of these grams.
     """
 
     discounts: Floats
@@ -33,7 +34,7 @@ class Smoothed(NamedTuple):
 
     @classmethod
     def of(cls, counts: Nodes, trie: Trie) -> "Smoothed":
-        """Compute the discounts and sums of `counts`, the counts or the continuation counts of a trie."""
+        """Compute the discounts and sums. `counts` is `trie.counts` or `trie.continuations`."""
         levels = trie.levels.tolist()
         n_contexts = levels[-2]
         discounts, totals, freed = np.zeros((len(levels) - 1, 4)), np.empty(n_contexts, np.int32), np.empty(n_contexts)
@@ -49,14 +50,14 @@ class Smoothed(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """Smoothed counts of the longest grams of a model, and smoothed continuation counts of all shorter grams."""
+    """Smoothed counts, for the longest grams of a model, and smoothed continuation counts, for all shorter grams."""
 
     by_count: Smoothed
     by_continuation: Smoothed
 
 
 def discounts_of(counts: Nodes) -> Floats:
-    """Return the (4,) discounts of a count of 0, 1, 2 and at least 3, from the (G,) counts of grams (equation 26)."""
+    """Return the (4,) discounts of counts of 0, 1, 2 and at least 3, for grams of one length with (G,) `counts`."""
     pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
     n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():
@@ -67,7 +68,7 @@ def discounts_of(counts: Nodes) -> Floats:
 
 
 def _sums(values: npt.NDArray[Any], edges: Nodes) -> npt.NDArray[Any]:
-    """Return the (H,) sums of the (G,) values between consecutive edges, which are (H + 1,) and ascending."""
+    """Return (H,) sums of (G,) `values`. Sum i adds the values from `edges[i]` to `edges[i + 1] - 1`."""
     starts = edges[:-1]
     has_any = starts < edges[1:]
     sums = np.zeros(len(starts), values.dtype)

@@ -1,8 +1,8 @@
-"""N-gram counts on disk: arrays that are memory-mapped, so a text does not have to be counted again.
+"""Save n-gram counts to disk and memory-map them, so that a text does not have to be counted again.
 
-A folder holds about.json (digest of the counted ids, vocabulary size, maximum order) and one .npy file for each array
-of the trie and of its smoothing. Stage `baselines` writes the folder. `counts_of` maps it if it has the counts of the
-text, and otherwise counts the text. Counts are exact, so both ways give the same bytes.
+A folder of counts contains about.json (SHA-256 of the counted ids, vocabulary size, maximum order) and one .npy file
+for each array of the trie and of its smoothing. Stage `baselines` writes such a folder. `counts_of` maps the folder if
+it contains the counts of the requested text, and otherwise counts the text. Both ways give the same bytes.
 """
 
 import contextlib
@@ -26,10 +26,11 @@ MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
-    """Return the counts of (N,) ids up to an order, mapped from the folder `stored` or from the user's cache.
+    """Return the n-gram counts of (N,) ids `train`, for all orders up to `max_order` or a higher order.
 
-    If neither has them, for example for a served model or a model of another experiment, the text is counted. The
-    counts of a long text are then written to the cache, which holds one text.
+    The counts are memory-mapped from the folder `stored` or from the user's cache. If neither contains the counts of
+    `train`, for example for a served model or a model of another experiment, the text is counted. The counts of a long
+    text are then written to the cache, where they replace the counts of another text.
     """
     cache = _cache_folder()
     for folder in (stored, cache) if stored else (cache,):
@@ -37,13 +38,13 @@ def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None =
             return loaded
     counts = KneserNey.count(train, vocab_size, max_order)
     if len(train) >= MIN_CACHED_IDS:
-        with contextlib.suppress(OSError):  # with a full disk or no home folder, the text is counted again next time
+        with contextlib.suppress(OSError):  # after an error, such as a full disk, the next call counts the text again
             save_counts(cache, train, counts)
     return counts
 
 
 def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
-    """Write the counts of the (N,) ids of the training split atomically. None writes a folder without counts."""
+    """Write the counts of (N,) ids `train` to a folder atomically. With `counts=None`, the folder has no counts."""
     with atomic_folder(folder) as unfinished:
         max_order = counts.max_order if counts else 0
         vocab_size = counts.vocab_size if counts else 0
@@ -53,7 +54,11 @@ def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
 
 
 def load_counts(folder: Path, train: Ids, vocab_size: int, max_order: int) -> KneserNey | None:
-    """Return the memory-mapped counts of a folder; None if they are of another text or of a lower maximum order."""
+    """Return the memory-mapped counts in a folder.
+
+    Return None if the folder has no readable counts, or only counts of another text, of another vocabulary size or of a
+    lower maximum order.
+    """
     try:
         about = read_json(folder / ABOUT)
         if about["max_order"] < max_order or about | _about(train, vocab_size) != about:
@@ -78,7 +83,7 @@ def _arrays(counts: KneserNey) -> Iterator[tuple[str, npt.NDArray[Any]]]:
 
 
 def _mapped(folder: Path, name: str) -> npt.NDArray[Any]:
-    """Map an array of a file with copy-on-write, because the compiled loops expect writable arrays."""
+    """Memory-map a .npy file. The mode is copy-on-write, because the compiled loops expect writable arrays."""
     return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c"))
 
 

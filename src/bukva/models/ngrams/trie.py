@@ -1,12 +1,12 @@
-"""A trie of all n-grams of a text up to a length. A gram is an n-gram of any length.
+"""Build a trie of all n-grams of a text up to a maximum length. In this package, a gram is an n-gram of any length.
 
 A gram of n ids is the child of the gram of its first n - 1 ids. Node 0 is the empty gram. Nodes are numbered by length,
-then by parent, then by last id. So the children of a node are consecutive and ascending, and four arrays hold all
-nodes.
+then by parent, then by last id. So the children of a node have consecutive numbers, sorted by last id, and four arrays
+describe all nodes.
 
-During counting, each gram is represented by an int64 code. The code of the gram a b c is (a V + b) V + c. Before a code
-would overflow, codes are replaced by their ranks among the different codes of the text. There are never more ranks than
-ids in the text.
+During counting, each gram is represented by an int64 code. The code of the gram a b c is (a V + b) V + c, where V is
+the vocabulary size. Before a code would overflow, codes are replaced by their ranks among the different codes of the
+text. A rank is always smaller than the number of ids in the text.
 """
 
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ MAX_NODES = np.iinfo(np.int32).max
 
 
 class Trie(NamedTuple):
-    """The G grams of lengths 0 to K.
+    """The G grams of lengths 0 to K. The index of a gram in the arrays is the number of its node.
 
-    firsts: (G + 1,) first child of each node. Its children end before the first child of the next node.
-    symbols: (G,) last id of each gram.
-    counts: (G,) number of occurrences of each gram in the text.
-    continuations: (G,) number of different ids before each gram. The start of the text counts as an id.
-    levels: (K + 2,) first node of each length, and G.
+    firsts: (G + 1,). The children of node i are the nodes from `firsts[i]` to `firsts[i + 1] - 1`.
+    symbols: (G,), last id of each gram.
+    counts: (G,), number of occurrences of each gram in the text.
+    continuations: (G,), number of different ids before each gram. The start of the text counts as an id.
+    levels: (K + 2,). The grams of n ids are the nodes from `levels[n]` to `levels[n + 1] - 1`.
     """
 
     firsts: Nodes
@@ -44,7 +44,10 @@ class Trie(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """The grams of one length, ascending, and the number of children of each gram that is one id shorter."""
+    """The different grams of one length, by ascending code (see `Trie` for the arrays of the same names).
+
+    n_per_parent: number of children of each gram that is one id shorter.
+    """
 
     codes: Ints
     symbols: Nodes
@@ -54,10 +57,11 @@ class _Level(NamedTuple):
 
 
 def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
-    """Return the trie of all grams of (N,) ids up to max_length.
+    """Return the trie of all grams of (N,) `ids` that have at most `max_length` ids.
 
     Raises:
-        BukvaError: there are more grams than int32 can number. It is raised before longer grams are counted.
+        BukvaError: the text has more ids or more different grams than int32 can number. Longer grams are then not
+            counted.
     """
     levels, n_nodes = [], 1
     for level in _levels(ids, vocab_size, max_length):
@@ -65,8 +69,9 @@ def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
         n_nodes += len(level.symbols)
         if max(n_nodes, len(ids)) > MAX_NODES:
             raise BukvaError(
-                f"n-grams: train has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} ids. "
-                f"At most {MAX_NODES:,} of each can be counted. Use a shorter text or a smaller baselines.max_order."
+                f"n-grams: the training split has {len(ids):,} ids and {n_nodes:,} different n-grams of up to "
+                f"{len(levels)} ids. At most {MAX_NODES:,} of each can be counted. Use a shorter text or a smaller "
+                "baselines.max_order."
             )
     last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest grams have no children
     n_children = np.concatenate([*(level.n_per_parent for level in levels), last])
@@ -83,7 +88,7 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
     V = vocab_size
     codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) codes of the empty gram; all codes are below bound
     shorter = np.zeros(1, np.int64)  # codes of all different grams that are one id shorter
-    # two buffers, for this length and the previous one: allocating memory takes as long as sorting
+    # two buffers, for this length and the previous one, because allocating new memory takes as long as sorting
     keys = np.empty((2, len(ids)), np.int64)
     for length in range(1, max_length + 1):
         codes = codes[:-1]  # no id follows the last gram
@@ -103,11 +108,13 @@ def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints)
     """Count the grams of one length.
 
     codes: (M,), code of each occurrence of a gram in the text.
-    before: (M - 1,), the id before each occurrence, except the first one.
-    keys: (M,), a buffer. The codes of the result are a view of it.
+    before: (M - 1,), the id before each occurrence except the first, which starts the text.
+    shorter: codes of the different grams that are one id shorter, ascending.
+    keys: (M,), a buffer. The codes of the result are a view of this buffer.
     """
     V = vocab_size
-    np.multiply(codes, V + 1, out=keys)  # a key is a code and the id before it: 0 for the start of the text, or 1 + id
+    # a key combines a code with 1 + the id before it, or with 0 at the start of the text
+    np.multiply(codes, V + 1, out=keys)
     keys[1:] += before
     keys[1:] += 1
     keys.sort()
@@ -120,7 +127,11 @@ def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints)
 
 @compiled
 def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> int:
-    """Count each different gram of (M,) ascending keys, overwrite the first G keys by the codes, and return G."""
+    """Count the G different grams in (M,) ascending `keys`, and return G.
+
+    A key combines the code of an occurrence with the id before it (see `_level`). The first G entries of `keys`,
+    `counts` and `continuations` are overwritten: with the code, the count and the continuation count of each gram.
+    """
     n, gram, last = 0, -1, -1
     for key in keys:
         if key != last:
@@ -136,7 +147,10 @@ def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> in
 
 @compiled
 def _find_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_per_parent: Nodes) -> None:
-    """Fill the last id of each of (G,) ascending codes, and the number of codes that extend each shorter gram."""
+    """Fill `symbols` and `n_per_parent` for grams with (G,) ascending `codes`.
+
+    `symbols` gets the last id of each gram. `n_per_parent` gets the number of grams that extend each gram in `shorter`.
+    """
     parent = 0
     for i, code in enumerate(codes):
         context = code // vocab_size

@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and a class that combines optimizers."""
+"""Build AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and combine several optimizers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 
-WEIGHT_COPIES = 4  # tensors of the size of the weights: weights, gradients, two moments
+WEIGHT_COPIES = 4  # number of tensors of the size of the weights: weights, gradients, two moments
 
 
 class Optimizers:
     """Several optimizers that step together.
 
-    Each optimizer has its state before the first step, so that processes can share it. Parameters without a gradient
-    are skipped.
+    All state tensors exist before the first step, so that processes can share them. Parameters without a gradient are
+    skipped.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self.optimizers = list(optimizers)
-        self._rate: Tensor | None = None  # on the device, once the optimizers are capturable
+        self._rate: Tensor | None = None  # learning rate on the device, after `make_capturable`
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ class Optimizers:
             optimizer.step()
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of the next update."""
+        """Set the learning rate for the next updates."""
         if self._rate is not None:
             self._rate.fill_(rate)
             return
@@ -47,7 +47,7 @@ class Optimizers:
             group["lr"] = rate
 
     def make_capturable(self, device: torch.device) -> None:
-        """Keep the learning rate in a tensor on the device, so that a captured CUDA graph reads its current value."""
+        """Keep the learning rate in a tensor on `device`, so that a captured CUDA graph reads the current rate."""
         self._rate = torch.zeros((), device=device)
         for group in self.param_groups:
             group["lr"] = self._rate
@@ -60,11 +60,11 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """Return the states of the optimizers, in order."""
+        """Return the state of each optimizer."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state from `saved`, a result of `state_dict`."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
         if self._rate is not None:  # loading replaced the tensor in the groups
@@ -77,7 +77,7 @@ def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimiz
 
 
 def adamw(parameters: list[nn.Parameter], recipe: Training) -> torch.optim.Optimizer:
-    """Build AdamW with weight decay for matrices, and without for gains and biases."""
+    """Build AdamW. It applies weight decay to matrices, but not to gains and biases."""
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

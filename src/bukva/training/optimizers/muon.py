@@ -1,15 +1,15 @@
 """Muon, an optimizer whose updates are orthogonalized momentum.
 
-The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns, so rare directions
-move as far as common ones.
+The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns. So an update moves
+the weights equally far in rare and in common directions.
 
 Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks" (the Nesterov momentum, the
 Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (the choice of the coefficients); Liu et al. 2025,
 "Muon is scalable for LLM training" (the scale that makes updates as large as AdamW's, so both use the same learning
 rate and weight decay).
 
-torch.optim.Muon updates one matrix at a time. Here, all matrices of one shape are updated as one batch, and stacked
-matrices are split.
+torch.optim.Muon updates one matrix at a time. This implementation updates all matrices of one shape as one batch, and
+separates matrices that are stacked in one parameter.
 """
 
 from collections import defaultdict
@@ -22,12 +22,13 @@ from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers, adamw
 
-WEIGHT_COPIES = 3  # tensors of the size of the weights: weights, gradients, momentum
+WEIGHT_COPIES = 3  # number of tensors of the size of the weights: weights, gradients, momentum
 
 # Coefficients of each iteration, for singular values from 0.004 to 1. Each iteration is the odd polynomial of degree 5
-# that is nearest to 1 on the interval to which the earlier iterations map these values. All steps but the last are 1 %
-# smaller, because bf16 rounds. Five iterations with the coefficients of Jordan et al. train equally well. Three
-# iterations chosen like these are worse by 0.03 bits per character (docs/dev/log.md).
+# that is nearest to 1 on the interval to which the earlier iterations map these values. All iterations except the last
+# divide their input by 1.01, because bf16 rounds. The coefficients include this division. Five iterations with the
+# coefficients of Jordan et al. train equally well. Three iterations, with coefficients chosen in the same way, are
+# worse by 0.03 bits per character (docs/dev/log.md).
 COEFFICIENTS = (
     (8.2584, -23.8741, 17.3387),
     (3.9386, -2.8782, 0.5369),
@@ -54,7 +55,10 @@ def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimiz
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return (n, rows, columns) matrices with the same singular vectors and singular values near 1 (0.7 to 1.2)."""
+    """Return matrices with the singular vectors of (n, rows, columns) `matrices` and singular values of 0.7 to 1.2.
+
+    The singular values of `matrices` should be from 0.004 to 1.
+    """
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT.contiguous() if tall else matrices  # makes the products below small: short side by short side
     for a, b, c in COEFFICIENTS:
@@ -65,12 +69,12 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon for groups of matrices of one shape.
+    """Muon, for weight matrices.
 
     Args:
-        groups: parameter groups. `n_stacked` is the number of matrices stacked in the rows of each parameter.
+        groups: parameter groups. The key `n_stacked` is the number of matrices stacked in the rows of each parameter.
         lr: learning rate.
-        weight_decay: decoupled weight decay, which is multiplied by the learning rate.
+        weight_decay: weight decay, decoupled from the gradient as in AdamW. It is multiplied by the learning rate.
         dtype: precision of the matrix products; bfloat16 is enough.
     """
 
@@ -100,7 +104,7 @@ class Muon(torch.optim.Optimizer):
             for (group, parameter, _), part in zip(updated, parts, strict=True):
                 rate, scale = group["lr"], ADAMW_SIZE * max(shape) ** 0.5
                 parameter.mul_(1 - rate * group["weight_decay"])
-                if isinstance(rate, Tensor):  # as `alpha`, the tensor would have to be read from the device
+                if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
                     parameter.sub_(part.view_as(parameter) * (rate * scale))
                 else:
                     parameter.sub_(part.view_as(parameter), alpha=rate * scale)
