@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import decoder, forks, sublayers
@@ -44,12 +44,14 @@ class CPUStack(Stack):
     def _is_fused(self, x: Tensor) -> bool:
         """Return whether the compiled functions support the (B, T, C) input and these blocks.
 
-        They need float32 on a CPU, causal blocks, and the attention kernel that bukva.models sets. A study may have
-        replaced that kernel.
+        They need float32 on a CPU, causal blocks, the attention kernel `attend_fused`, which a study may have replaced,
+        and either LayerNorm in all blocks or RMSNorm in all blocks. A subclass of these norms may compute anything.
         """
         layers = [block.attention for block in self]
+        norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        return is_float and all(layer.causal and layer.attend is attend_fused for layer in layers)
+        is_known = norms in ({nn.LayerNorm}, {nn.RMSNorm})
+        return is_float and is_known and all(layer.causal and layer.attend is attend_fused for layer in layers)
 
 
 class CPU(Backend):
