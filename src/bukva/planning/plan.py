@@ -320,6 +320,6 @@ def warnings(plan: Plan) -> Iterator[str]:
     if plan.epochs > EPOCHS:
         yield (
             f"Warning: the plan has {plan.epochs:.1f} epochs. More than {EPOCHS} epochs help little and may overfit, "
-            f"so train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of the "
-            "time, use a larger text, model.dropout or more train_gpt.weight_decay."
+            f"so train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of "
+            "the time, use a larger text, model.dropout or more train_gpt.weight_decay."
         )
