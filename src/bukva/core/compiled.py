@@ -23,7 +23,7 @@ SETTINGS: Any = numba.config
 
 
 class ContentCacheLocator(UserProvidedCacheLocator):
-    """Choose the folder in which numba caches a module. Its name contains the digest of the module's source."""
+    """Choose the folder in which numba caches a module. The name of the folder contains the digest of the source."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]

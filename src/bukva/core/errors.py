@@ -21,7 +21,8 @@ class BukvaError(Exception):
 class ParamsError(BukvaError):
     """A mistake in params.yaml, or in a text or file that params.yaml names.
 
-    Below the message, a stage prints the command that undoes the last edit, because DVC may have removed outputs.
+    Below the message, a stage prints the command that undoes the edit of params.yaml, because DVC may already have
+    removed outputs.
     """
 
 

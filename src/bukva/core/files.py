@@ -24,7 +24,7 @@ def project_root() -> Path:
     DVC sets DVC_ROOT to this folder even when it runs a stage in a temporary copy (`dvc exp run --temp`, the queue). A
     worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary. Without either
     variable, the root is the nearest folder that contains .dvc, starting from the current folder and going up. Without
-    such a folder, it is the current folder.
+    such a folder, the root is the current folder.
     """
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -36,8 +36,8 @@ def resolve_path(path: str | Path) -> Path:
     """Resolve a path that a user wrote. It may start with ~.
 
     A relative path refers to the current folder if the file exists there, otherwise to the project root. The current
-    folder may be a temporary copy of the project that DVC made for an experiment. It comes first, because DVC records
-    the digest of the file in the copy.
+    folder may be a temporary copy of the project that DVC made for an experiment. The copy comes first,
+    because DVC records the digest of the file in the copy.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path

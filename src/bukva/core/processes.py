@@ -109,7 +109,7 @@ def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def leave_running(process: subprocess.Popen[bytes]) -> None:
-    """Leave `process` running without Python's warning when the object is garbage-collected."""
+    """Prevent Python's warning that a process is still running when the object `process` is garbage-collected."""
     process.returncode = 0
 
 

@@ -1,4 +1,4 @@
-"""Convert nested state to the bytes of a safetensors file and back. Unlike pickle, loading cannot run code."""
+"""Convert nested state to the bytes of a safetensors file and back. Loading such a file cannot run code."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ VERSION = 2
 def pack(tree: Any) -> bytes:
     """Convert nested state to the bytes of a safetensors file.
 
-    The state consists of dictionaries and lists that contain tensors, numbers, strings and None.
+    The state consists of nested dictionaries, lists and tuples, which contain tensors, numbers, strings and None.
     """
     tensors: dict[str, Tensor] = {}
     structure = json.dumps({"version": VERSION, "tree": _structure(tree, tensors)})

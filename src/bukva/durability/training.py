@@ -16,7 +16,7 @@ from bukva.training.state import Progress, TrainState
 
 
 class StopSignal:
-    """Remember a signal, SIGINT or SIGTERM, that requests a stop. A second signal ends the process immediately.
+    """The signal, SIGINT or SIGTERM, that has requested a stop. A second signal ends the process immediately.
 
     signal: number of the signal, or 0 if none was received.
     """
@@ -26,9 +26,9 @@ class StopSignal:
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Only remember the first SIGINT or SIGTERM during the with block. A second signal raises SystemExit.
+        """Catch SIGINT and SIGTERM during the with block. The first is only stored; a second one raises SystemExit.
 
-        With `is_active=False`, the signals have their usual effect.
+        With `is_active=False`, no signal is caught.
         """
         if not is_active:
             yield self
@@ -56,7 +56,7 @@ class Durability(Callback):
 
     Args:
         checkpoints: writes the checkpoints.
-        stop: remembers the signal that requests a stop. The current update is finished and saved before training stops.
+        stop: the signal that requests a stop. The current update is finished and saved before training stops.
     """
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
@@ -88,7 +88,10 @@ class Durability(Callback):
             print(f"Interrupted after step {state.step}. {what}", file=sys.stderr, flush=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Save the final state, to write the outputs again if DVC is killed before it records them."""
+        """Save the final state.
+
+        If DVC is killed before it records the outputs of the run, the next run writes them again from this state.
+        """
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 

@@ -1,4 +1,7 @@
-"""Check that a lower bound of the memory for training or for counting n-grams is available, before either starts."""
+"""Check before training, and before counting n-grams, that there is enough memory.
+
+The checks compare lower bounds of the needed memory with the memory of the GPU or of this machine.
+"""
 
 import torch
 
@@ -59,8 +62,8 @@ def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
     """Return a lower bound of the memory for one training process, in bytes.
 
-    The sum includes weights, gradients, the optimizer's state and one micro-batch. With `on_gpu`, it is the memory of
-    the GPU. Otherwise it also includes saved copies of the weights and the windows of a batch.
+    It includes weights, gradients, the optimizer's state and one micro-batch. With `on_gpu=True`, this is memory of the
+    GPU. Otherwise it also includes saved copies of the weights and the windows of a batch.
     """
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     n_ids = config.block_size * recipe.batch_size
@@ -71,7 +74,7 @@ def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> in
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Return the memory in bytes: of the GPU `device`, or for a CPU, of this machine or its container."""
+    """Return the total memory of a GPU in bytes, or for a CPU, the memory that this machine or its container has."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return this_machine.memory_bytes()

@@ -100,7 +100,7 @@ LADDER = [Size(2, 64), Size(3, 96), Size(4, 128), Size(4, 192), Size(6, 256), Si
 
 @dataclass(frozen=True)
 class Plan:
-    """A training run of one GPT size that fits into a time budget, computed from measured speeds."""
+    """A training run of one GPT size, with the number of updates that fits into a time budget at measured speeds."""
 
     seconds: float  # time budget for scorings and updates
     train_chars: int
@@ -205,7 +205,7 @@ class Planner:
     """Plan training runs of GPTs on this machine and the project's splits, each within a time budget.
 
     The constructor subtracts the start-up time from the budget, because train-gpt takes about the same time to start.
-    It is the time from `started_at` to the end of the constructor, which also scores and updates a small model once.
+    The start-up ends when the constructor does, and the constructor also scores and updates a small model once.
 
     Args:
         params: the content of params.yaml.

@@ -38,14 +38,15 @@ class CPUStack(Stack):
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
     def new_cache(self, size: int) -> KVCache:
-        """Return an empty `DecoderCache`, for `size` positions."""
+        """Return an empty `DecoderCache` with room for `size` positions."""
         return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
         """Return whether the compiled loops support these blocks and the input `x`, (B, T, C).
 
         They need float32 on a CPU, causal blocks, the attention kernel `attend_fused`, which a study may have replaced,
-        and either LayerNorm in all blocks or RMSNorm in all blocks. A subclass of these norms may compute anything.
+        and either LayerNorm in all blocks or RMSNorm in all blocks. Subclasses of these norms are not supported: they
+        may compute something else.
         """
         layers = [block.attention for block in self]
         norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}

@@ -1,4 +1,4 @@
-"""Compute the blocks of a GPT for one new position on a CPU, with compiled loops. Text generation uses them.
+"""Compute the blocks of a GPT for one new position on a CPU, with compiled loops for text generation.
 
 torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory
 bandwidth, and most of the time goes into launching small operations. Here one call of `compute` computes all blocks.
@@ -62,7 +62,7 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> "Weights":
-        """Copy the weights of `blocks` into stacked arrays. The settings are those of the first block."""
+        """Copy the weights of `blocks` into stacked arrays. All blocks get the settings of the first one."""
         first = blocks[0]
         return cls(
             ln_1=_stacked([block.ln_1 for block in blocks]),
@@ -118,8 +118,8 @@ class DecoderCache(KVCache):
 def supports(blocks: Sequence[Block], x: Tensor) -> bool:
     """Return whether the loops can compute `blocks` for the input `x`, (B, T, C).
 
-    They compute a single position of a single text, without gradients, and only with an activation in CODES. The caller
-    checks everything that fused sublayers also need, such as the norms.
+    The loops compute a single position of a single text, without gradients, and only with an activation in CODES. The
+    caller checks everything that fused sublayers also need, such as the norms.
     """
     is_inference = not (torch.is_grad_enabled() or blocks[0].training)
     return is_inference and x.numel() == x.shape[-1] and blocks[0].mlp.activate in CODES
@@ -200,7 +200,7 @@ def _linear(x: Floats, layer: Layer) -> Floats:
 def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
     """Apply a linear layer with a transposed matrix, (N, M), to `h`, (N,), and add the result to `x`, (M,), in place.
 
-    A row of the matrix is not read if its element of `h` is 0. After ReLU, many elements are 0.
+    Row i of the matrix is not read if h[i] is 0. After ReLU, many elements of `h` are 0.
     """
     for i in range(len(h)):
         if h[i]:

@@ -35,8 +35,8 @@ MIN_IDS_PER_WORKER = 256  # with fewer ids of a batch for each process, another 
 class Forks(Group):
     """A group of forked processes, as one of them sees it. Rank 0 is the process that forked the others.
 
-    owners: for each parameter, the rank of the worker that updates it.
-    gradients: (n, N) in shared memory, the gradients of n workers for N weights.
+    owners: for each parameter, the rank of the process that updates it.
+    gradients: (n, N) in shared memory, the gradients of n processes for N weights.
     numbers: endless iterator over two buffers in shared memory, (n, 2) each, for sums of one or two numbers.
     sockets: the socket to rank 0, or in rank 0 the sockets to all other processes.
     """
@@ -47,7 +47,10 @@ class Forks(Group):
     sockets: Sequence[socket.socket] = ()
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients over all workers for the parameters that this worker owns; set the others to None."""
+        """Sum the gradients over all processes for the parameters that this process updates (see `owners`).
+
+        The other gradients become None. `Group.sum_gradients` explains arguments and result.
+        """
         buffers = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
         with_gradient = [
             each for each in zip(parameters, buffers, self.owners, strict=True) if each[0].grad is not None
@@ -62,16 +65,16 @@ class Forks(Group):
                 for rank in range(self.size):
                     if rank != self.rank:
                         parameter.grad += buffer[rank].view_as(parameter)
-        norm = norm_of(parameters)  # only the parameters of this worker have a gradient now
+        norm = norm_of(parameters)  # only the parameters of this process have a gradient now
         totals = torch.stack([nats, norm.square()]).double()
-        self._sum(totals)  # all workers get the same bits
+        self._sum(totals)  # all processes get the same bits
         return totals[0].float(), totals[1].sqrt().float()
 
     def barrier(self) -> None:
-        """Wait until all workers have called this method.
+        """Wait until all processes have called this method.
 
         Raises:
-            BukvaError: one of the workers has ended.
+            BukvaError: one of the processes has ended.
         """
         try:
             if not self.is_leader:
@@ -86,13 +89,13 @@ class Forks(Group):
             raise BukvaError(f"One of the {self.size} training processes has died. Run the same command to resume.")
 
     def sum(self, value: float) -> float:
-        """Return the sum of `value` over all workers."""
+        """Return the sum of `value` over all processes."""
         total = torch.tensor(value, dtype=torch.float64)
         self._sum(total)
         return float(total)
 
     def _sum(self, values: Tensor) -> None:
-        # two buffers alternate, so that all workers have read a buffer before it is written again
+        # two buffers alternate, so that all processes have read a buffer before it is written again
         rows = next(self.numbers)[:, : values.numel()]
         rows[self.rank] = values
         self.barrier()
@@ -100,7 +103,7 @@ class Forks(Group):
 
 
 def n_forks(batch_size: int, block_size: int) -> int:
-    """Return how many processes should train on this machine, including this one, so 1 means no fork.
+    """Return how many processes should train on this machine, including this one. 1 means that none is forked.
 
     The number divides `batch_size`, because all processes get the same number of windows, of `block_size` ids each.
     """
@@ -164,9 +167,9 @@ def _shared_memory(n_bytes: int) -> Tensor:
 
 
 def _owners(sizes: Sequence[int], n: int) -> list[int]:
-    """Divide parameters among `n` workers, and return the rank of each parameter's worker.
+    """Divide parameters among `n` processes, and return for each parameter the rank of its process.
 
-    `sizes` has the number of elements of each parameter. The largest parameters are assigned first, each to the worker
+    `sizes` has the number of elements of each parameter. The largest parameters are assigned first, each to the process
     with the fewest elements so far.
     """
     owners, sums = [0] * len(sizes), [0] * n

@@ -51,8 +51,9 @@ class Norm(NamedTuple):
 class DropoutMask(NamedTuple):
     """A dropout mask (Srivastava et al. 2014).
 
-    An element becomes zero with probability threshold / 65536, and is multiplied by `factor` otherwise. Each random
-    number is a function of the seed and the element's index, so the backward pass recomputes the mask.
+    An element becomes zero with probability `threshold` / 65536, and is multiplied by `factor` otherwise. Each random
+    number depends only on `seed` and the index of the element. So the mask is not stored: the backward pass computes it
+    again.
     """
 
     seed: np.uint64
@@ -297,7 +298,7 @@ def _added(x: Tensor, y: Tensor, mask: DropoutMask) -> Tensor:
 
 
 def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
-    """Return the gradient of `y` in `_added`, in `dtype`, from the gradient `dout` of its result; both (M, C)."""
+    """Return the gradient of the argument `y` of `_added`, (M, C) in `dtype`, given the gradient of the result."""
     dy = torch.empty_like(dout, dtype=dtype)
     _add_back(_array(dout), *mask, _array(dy))
     return dy
@@ -323,7 +324,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 def _to_type_of(element: Any, x: np.float32) -> Any:
-    """Convert `x` to the type of `element`. A bf16 is the one nearest to `x`, ties to even."""
+    """Convert `x` to the type of `element`. In bf16, `x` is rounded to the nearest value, ties to even."""
     raise NotImplementedError("_to_type_of exists only in compiled code")
 
 
@@ -373,7 +374,7 @@ def _exp(x: np.float32) -> np.float32:
 
 @compiled_sums
 def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
-    """Return whether dropout keeps element `i`. It uses 16 of the 64 random bits of SplitMix64 number i // 4."""
+    """Return whether dropout keeps element `i`. It uses 16 of the 64 bits of random number i // 4 of SplitMix64."""
     z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
@@ -387,7 +388,8 @@ def _normalize(
 ) -> None:
     """Apply LayerNorm or, if not `is_centred`, RMSNorm to the rows of `x`, (M, C), and write the result to `h`, (M, C).
 
-    `stats`, (M, 2), receives for each row the mean that was subtracted and the factor that scaled the difference.
+    The weight of the norm is `gain`, and its bias `shift`. `stats`, (M, 2), receives for each row the mean that is
+    subtracted, which is 0 for RMSNorm, and the factor by which the difference is multiplied.
     """
     M, C = x.shape
     for i in range(M):

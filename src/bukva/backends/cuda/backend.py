@@ -40,7 +40,7 @@ class RecordedUpdate:
     A message on stderr says whether a graph is used, and why.
 
     Args:
-        job: the training run. Its optimizer is changed so that a graph can capture it.
+        job: the training run. The learning rate of its optimizer becomes a tensor on the device.
         update: the plain update.
         generator: the device's random number generator, from which dropout draws.
         recorder: captures and replays the update.
@@ -108,7 +108,7 @@ def compiled_losses(model: LanguageModel) -> Iterator[None]:
 
 
 def seconds_saved(job: TrainingJob) -> float:
-    """Estimate how many seconds a compiled loss function saves in the whole run, without the time for compiling."""
+    """Estimate how many seconds a compiled loss function saves in the whole run. The compile time is not subtracted."""
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)
     return job.n_updates * (SAVED_SECONDS + SAVED_SECONDS_PER_FLOP * flops)

@@ -1,7 +1,7 @@
 """Capture a whole update once as a CUDA graph, and replay the graph for every batch.
 
 An update of a small GPT launches hundreds of kernels, and between two kernels the GPU waits for the CPU. On an H100 an
-update of the default GPT took 20.4 ms without a graph, and takes 1.4 ms as a graph (docs/scaling-method.md). A replay
+update of the default GPT took 20.4 ms without a graph and 1.4 ms as a graph (docs/scaling-method.md). A replay
 repeats the same kernels on the same memory. So everything that differs between updates is read from tensors on the
 device:
 
@@ -95,7 +95,7 @@ class GraphedUpdate:
         return self.replay().clone()  # the next replay overwrites the result
 
     def _try_and_undo(self, function: Callable[[], None]) -> Exception | None:
-        """Call `function`, then restore `changed` and the generator. Return the error if the call failed, else None."""
+        """Call `function`, then restore tensors and generator. Return the error if the call failed, else None."""
         before = [tensor.detach().clone() for tensor in self.changed]
         random = self.generator.get_state()
         try:
@@ -132,7 +132,10 @@ class CUDARecorder:
             torch.cuda.current_stream().wait_stream(stream)  # the caller undoes the changes on the current stream
 
     def record(self, update: Replay) -> Replay:
-        """Capture `update` as a CUDA graph. Return a function that launches the graph and returns its result tensor."""
+        """Capture `update` as a CUDA graph. Return a function that launches the graph.
+
+        The function returns the result of the update in a tensor that the next launch overwrites.
+        """
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         self.graphs.append(graph)  # keeps the graph alive: the allocator refers to it even after a failed capture
         try:
