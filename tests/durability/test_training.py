@@ -170,7 +170,9 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(checkpoi
     words = rf"^the training diverged at step 5, learning rate 0\.\d+: {what} is NaN or infinite$"
     with pytest.raises(DivergedError, match=words):
         run(numbers, callbacks=[Call(5, lambda state, _: damaged(state).fill_(value)), durability])
-    assert durability.describe_last_checkpoint(2) == "the last good checkpoint (step 4) has the best weights (step 2)"
+    assert (
+        durability.describe_last_checkpoint(2) == "the last checkpoint, of step 4, contains the best weights, of step 2"
+    )
     again = resumed(checkpoints, numbers)
     assert again.step == 4
     again.check_finite(0.0)

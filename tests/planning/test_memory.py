@@ -47,5 +47,5 @@ def test_counting_takes_memory(monkeypatch):
         check_counting(n_train + 1)
     assert str(error.value) == (
         "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory, but only "
-        "1.0 GB is available. Set baselines.max_order to 0, or use a shorter text."
+        "1.0 GB is available. Set baselines.max_order=0, or use a shorter text."
     )

@@ -1,12 +1,12 @@
-"""Backends that compute the models of bukva.models faster on one kind of hardware.
+"""Compute the models of bukva.models faster, with one backend for each kind of hardware.
 
 bukva.models is plain torch and runs without a backend. A backend replaces parts of a model with faster code that
 computes the same result; tests compare every backend with the plain model. `attach` replaces the blocks of a model.
-The training loop asks the backend for worker processes and for the update function. `compute.backend: plain` in
+The training loop gets its worker processes and its update function from the backend. `compute.backend: plain` in
 params.yaml turns backends off.
 
-    cpu     fused sublayers, a decoder for single positions, one process for each core
-    cuda    a whole update as one CUDA graph, compiled losses, text generation by small models on the CPU
+    cpu     fused sublayers for training, a decoder for text generation, one worker process for each core
+    cuda    a whole update as one CUDA graph, a compiled loss function, text generation by small models on the CPU
 """
 
 import copy
@@ -22,7 +22,10 @@ BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.ba
 
 
 def backend_of(machine: Machine) -> Backend:
-    """Return the backend for the machine's device, or the plain one if params.yaml selects it or no other fits."""
+    """Return the backend for the machine's device.
+
+    Return the plain backend if params.yaml selects it, or if the device has no backend of its own.
+    """
     name = BACKENDS.get(machine.device.type)
     if machine.is_plain or name is None:
         return Backend()
@@ -32,9 +35,9 @@ def backend_of(machine: Machine) -> Backend:
 
 
 def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
-    """Return the model to generate text with: a copy on the CPU for a small model on a GPU, else the model itself.
+    """Return the model to generate text with.
 
-    `generation_machine` makes the choice.
+    It is a copy on the CPU if `model` is small and on a GPU (see `generation_machine`), else `model` itself.
     """
     target = generation_machine(model, machine)
     if target == machine:
@@ -45,9 +48,9 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Replace the blocks of a GPT with the blocks of the machine's backend. Other models are not changed.
+    """Replace the blocks of a GPT, in place, with the blocks of the machine's backend. Do nothing for other models.
 
-    The weights, their names and the computed values stay the same. A second call replaces the result of the first.
+    The weights, their names and the computed values stay the same. A later call may attach another backend.
     """
     if isinstance(model, GPT):
         model.blocks = backend_of(machine).stack(Stack(model.blocks)).train(model.training)

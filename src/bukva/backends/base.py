@@ -1,4 +1,4 @@
-"""The interface of backends. The base class is the plain backend, which replaces nothing."""
+"""Define the interface of backends. The base class `Backend` is the plain backend, which changes nothing."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -11,17 +11,17 @@ from bukva.backends.group import ALONE, Group
 from bukva.models.base import Examples, LanguageModel
 from bukva.models.gpt import Stack
 
-Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,): loss and gradient norm
+Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches of one batch -> (2,): loss and gradient norm
 
 
 class Optimizer(Protocol):
-    """The part of an optimizer's interface that backends use."""
+    """The methods of an optimizer that backends call."""
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors of the optimizer's state."""
 
     def make_capturable(self, device: torch.device) -> None:
-        """Keep the learning rate in a tensor on the device."""
+        """Keep the learning rate in a tensor on `device`, so that a captured CUDA graph reads its current value."""
 
 
 class TrainingJob(NamedTuple):
@@ -40,17 +40,17 @@ class TrainingJob(NamedTuple):
 
 
 class Backend:
-    """The plain backend: unchanged models and updates, in one process that uses all cores or the GPU."""
+    """The plain backend. It runs models and updates unchanged, in one process that uses all cores or the GPU."""
 
     def stack(self, blocks: Stack) -> Stack:
-        """Return a module that computes the same as `blocks`."""
+        """Return a module that computes the same as `blocks`. The plain backend returns `blocks` itself."""
         return blocks
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
-        """Start worker processes that run `work`, and yield the group of this process and the workers.
+        """Start worker processes, and yield the group that consists of this process and the workers.
 
-        The plain backend starts no worker.
+        Each worker calls `work` with its own view of the group. The plain backend starts no worker.
         """
         yield ALONE
 

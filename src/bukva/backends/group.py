@@ -1,6 +1,6 @@
-"""The interface by which processes train one model together.
+"""Define the interface by which several processes train one model together.
 
-It has three implementations: a single process (`Group` itself), the forked workers of a CPU
+The interface has three implementations: a single process (`Group` itself), the forked workers of a CPU
 (bukva.backends.cpu.forks), and the processes of torch.distributed (bukva.training.distributed).
 """
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """A process group that trains one model, as one of its processes sees it. This base class is a group of one.
+    """A process group that trains one model, as one process sees it. This base class is a group of one process.
 
     rank: rank of this process; only rank 0 logs and writes files.
     size: number of processes.
@@ -35,16 +35,16 @@ class Group:
         return self.rank < self.local_size
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients over all processes, for the parameters that this process updates.
+        """Sum the gradients over all processes, in place, for the parameters that this process updates.
 
-        Parameters that another process updates lose their gradient here.
+        The gradients of parameters that another process updates become None.
 
         Args:
             parameters: all parameters of the model.
-            nats: scalar, the loss on this process's part of the batch.
+            nats: scalar, the contribution of this process to the loss of the batch.
 
         Returns:
-            Two scalars: the sum of `nats` over all processes, and the norm of the whole gradient.
+            Two scalars: the sum of `nats` over all processes, and the norm of the gradient of all parameters.
 
         Raises:
             BukvaError: another process has ended or does not respond.
@@ -52,7 +52,7 @@ class Group:
         return nats, norm_of(parameters)
 
     def barrier(self) -> None:
-        """Wait until all processes have updated their part of the shared weights."""
+        """Wait until all processes have called this method, after each has updated its part of shared weights."""
 
     def sum(self, value: float) -> float:
         """Return the sum of `value` over all processes. Every process gets the same result.
@@ -63,7 +63,7 @@ class Group:
         return value
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the `content` that rank 0 passes. The argument is ignored in other processes."""
+        """Return the `content` that rank 0 passes. In the other processes, the argument is ignored."""
         return content
 
 
@@ -71,5 +71,5 @@ ALONE = Group()
 
 
 def norm_of(parameters: list[Tensor]) -> Tensor:
-    """Return the norm of the gradients of all parameters that have a gradient, as a scalar."""
+    """Return the norm of all gradients together, as a scalar. Parameters without a gradient are skipped."""
     return nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -1,1 +1,1 @@
-"""Utilities for all other packages: files, errors, progress bars, processes, properties of the machine."""
+"""Provide utilities for all other packages: files, errors, progress bars, processes and facts about the machine."""

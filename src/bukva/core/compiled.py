@@ -1,10 +1,10 @@
 """Compile functions with numba, so that explicit loops run at the speed of C.
 
-Compiling takes seconds, so the machine code is cached in ~/.cache/bukva, or in NUMBA_CACHE_DIR. The cache key is the
-content of the module. numba's own key, path and timestamp of the file, would change with each snapshot in which DVC
-runs an experiment.
+Compiling takes seconds, so the machine code is cached in ~/.cache/bukva, or in NUMBA_CACHE_DIR. The cache key of a
+module is the digest of its source. numba by itself would use the path and the timestamp of the file, which change with
+each temporary copy of the project in which DVC runs an experiment.
 
-The content of other modules is not part of the key. So a compiled function may only call compiled functions of its own
+The source of other modules is not part of the key. So a compiled function may only call compiled functions of its own
 module.
 """
 
@@ -23,7 +23,7 @@ SETTINGS: Any = numba.config
 
 
 class ContentCacheLocator(UserProvidedCacheLocator):
-    """Locate the cached machine code of a module: a folder named after the digest of the module's source."""
+    """Choose the folder in which numba caches a module. The name of the folder contains the digest of the source."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]
@@ -31,18 +31,18 @@ class ContentCacheLocator(UserProvidedCacheLocator):
         self._cache_path = str(Path(SETTINGS.CACHE_DIR) / f"{Path(file).stem}-{self._digest[:16]}")
 
     def get_source_stamp(self) -> str:
-        """Return the digest of the source. numba uses cached code only if its stamp is equal."""
+        """Return the digest of the source. numba uses cached code only if the stamp saved with it equals this one."""
         return self._digest
 
 
 def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    """Return a function that compiles `function` at the first call; `options` go to numba.njit."""
+    """Return a version of `function` that numba compiles at its first call. `options` are passed to numba.njit."""
     SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ContentCacheLocator.__name__}"
     try:
         if "NUMBA_CACHE_DIR" not in os.environ:
             SETTINGS.CACHE_DIR = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bukva")
         return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:  # the cache folder is read-only, or the user has no home folder
+    except RuntimeError:  # the cache folder is read-only, or the user has no home folder, so nothing is cached
         return cast("Callable[P, R]", numba.njit(nogil=True, **options)(function))
 
 
@@ -50,7 +50,7 @@ def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
     """Compile like `compiled`, and allow sums of floats in any order, so that vector instructions can compute them.
 
     A loop that adds to a sum must not also write to an array. Otherwise the compiled code compares the addresses of the
-    arrays and uses vector instructions only if they do not overlap. The order of the additions, and so the bytes of a
-    trained model, would depend on memory addresses.
+    arrays, and uses vector instructions only if the arrays do not overlap. The order of the additions, and therefore
+    the bytes of a trained model, would then depend on memory addresses.
     """
     return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

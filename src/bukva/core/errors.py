@@ -1,7 +1,7 @@
-"""Errors with messages for users, and redaction of secrets in addresses.
+"""Define errors with messages for users, and hide secrets in URLs.
 
 A message says where the problem is, what happened, and what to do or which values are valid. Passwords and tokens in
-addresses must not reach a message, a log or a tracker.
+URLs must not reach a message, a log or a tracker.
 """
 
 import errno
@@ -12,7 +12,7 @@ class BukvaError(Exception):
     """An expected error, such as a mistake in the input, with a message for the user.
 
     A stage prints the message without a traceback and exits with `exit_status` (bukva.cli.stage). Any other exception
-    is a bug and keeps its traceback, unless it reports a lack of disk space or memory.
+    is a bug and keeps its traceback, unless `message_for` has a message for it, for example for a full disk.
     """
 
     exit_status = 1
@@ -21,7 +21,8 @@ class BukvaError(Exception):
 class ParamsError(BukvaError):
     """A mistake in params.yaml, or in a text or file that params.yaml names.
 
-    A stage prints the command that undoes the edit below the message, because DVC may have removed outputs already.
+    Below the message, a stage prints the command that undoes the edit of params.yaml, because DVC may already have
+    removed outputs.
     """
 
 
@@ -31,7 +32,7 @@ class PeerLostError(BukvaError):
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
 
-# advice for the user when a write fails, printed after the reason (strerror)
+# errno -> advice for the user when a write fails, printed after the reason (strerror)
 DISK = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -43,7 +44,7 @@ DISK = {
 
 
 def message_for(error: BaseException) -> str:
-    """Return a one-line message for an expected error, or "" for a bug."""
+    """Return a one-line message for an error that users can expect, or "" for a bug."""
     if isinstance(error, BukvaError):
         return str(error)
     if isinstance(error, OSError) and error.errno in DISK:
@@ -56,19 +57,19 @@ def message_for(error: BaseException) -> str:
 
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-ADDRESS = re.compile(rf"{SCHEME.pattern}\S*")
+URL = re.compile(rf"{SCHEME.pattern}\S*")
 HIDDEN = "***"
 
 
-def redact_url(address: str) -> str:
-    """Remove password, query and fragment from an address, and replace the user with ***.
+def redact_url(url: str) -> str:
+    """Replace user and password in a URL with ***, and remove query and fragment.
 
-    An unescaped password may contain @ : / ? and #. If a part of the address may be a password, a query or a port,
-    everything except the scheme is hidden.
+    An unescaped password may contain @ : / ? and #. If the end of the password is unclear, everything except the scheme
+    is hidden.
     """
-    match = SCHEME.match(address)
+    match = SCHEME.match(url)
     scheme = match[0] if match else ""
-    location, *query = re.split("[?#]", address[len(scheme) :], maxsplit=1)
+    location, *query = re.split("[?#]", url[len(scheme) :], maxsplit=1)
     _, at, location = location.rpartition("@")
     # digits after the colon are a port; anything else may be a password
     is_clear = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", location.partition("/")[0])
@@ -78,5 +79,5 @@ def redact_url(address: str) -> str:
 
 
 def redact_text(text: object) -> str:
-    """Redact every address in a text."""
-    return ADDRESS.sub(lambda match: redact_url(match[0]), str(text))
+    """Hide user, password, query and fragment in every URL in a text (see `redact_url`)."""
+    return URL.sub(lambda match: redact_url(match[0]), str(text))

@@ -1,8 +1,8 @@
 """Write files atomically, and find the folder of the project.
 
-Every output is written under a temporary name in the same folder, flushed to the disk and renamed. So a killed process
-or a full disk never leaves half a file under a final name. The temporary name is always `.NAME.part`, so the next run
-overwrites the leftovers of a killed one.
+Every output is first written under a temporary name in the same folder, then flushed to the disk and renamed. So a
+killed process or a full disk never leaves half a file under a final name. The temporary name is always `.NAME.part`, so
+the next run overwrites what a killed run has left.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses a
 
 
 def project_root() -> Path:
-    """Return the root folder of the original repository.
+    """Return the root folder of the original repository, also in a stage that runs in a temporary copy of it.
 
     DVC sets DVC_ROOT to this folder even when it runs a stage in a temporary copy (`dvc exp run --temp`, the queue). A
     worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary. Without either
     variable, the root is the nearest folder that contains .dvc, starting from the current folder and going up. Without
-    such a folder, it is the current folder.
+    such a folder, the root is the current folder.
     """
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -33,18 +33,18 @@ def project_root() -> Path:
 
 
 def resolve_path(path: str | Path) -> Path:
-    """Resolve a path that a user wrote.
+    """Resolve a path that a user wrote. It may start with ~.
 
-    An absolute path is returned unchanged. A relative path refers to the current folder if it exists there, otherwise
-    to the project root. The current folder comes first, because it may be a snapshot that DVC made for an experiment,
-    and DVC recorded the digest of the file in the snapshot.
+    A relative path refers to the current folder if the file exists there, otherwise to the project root. The current
+    folder may be a temporary copy of the project that DVC made for an experiment. The copy comes first,
+    because DVC records the digest of the file in the copy.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
 def resolve_existing(path: str) -> Path | None:
-    """Resolve a path that a user wrote; return None if it does not exist."""
+    """Resolve a path that a user wrote (see `resolve_path`). Return None if no file or folder has this path."""
     try:
         resolved = resolve_path(path)
         return resolved if resolved.exists() else None
@@ -54,7 +54,10 @@ def resolve_existing(path: str) -> Path | None:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`, and rename it to `path` if the block ends without an error."""
+    """Yield a temporary path in the folder of `path`, and rename the file to `path` when the with block ends.
+
+    If the block raises an error, the temporary file is removed and `path` is unchanged.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.part")
     try:
@@ -69,7 +72,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder next to `path`, and replace `path` with it if the block ends without an error."""
+    """Yield an empty temporary folder next to `path`, and replace `path` with this folder when the with block ends.
+
+    If the block raises an error, the temporary folder is removed and `path` is unchanged.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
 
@@ -102,7 +108,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically: indented by two spaces, keys in the given order, Cyrillic letters unescaped."""
+    """Write JSON atomically: with an indent of two spaces, keys in the given order, and Cyrillic letters unescaped."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -118,7 +124,7 @@ def sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def _final_name_in_errors(path: Path, unfinished: Path) -> Iterator[None]:
-    """Replace the temporary path with the final one in any OSError that the block raises."""
+    """If the with block raises an OSError about the temporary path `unfinished`, name `path` in the error instead."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Cores and memory of this machine, and settings of this process for idle threads and for freed memory."""
+"""Find out the cores and the memory of this machine, and set how this process treats idle threads and freed memory."""
 
 import contextlib
 import ctypes
@@ -10,17 +10,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-SPINS = "1000"
+SPINS = "1000"  # value of GOMP_SPINCOUNT (see `prepare_torch`)
 CPUINFO = Path("/proc/cpuinfo")  # exists on Linux only
-MEMBERSHIP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # limits of containers, on Linux only
+MEMBERSHIP, CGROUPS = (
+    Path("/proc/self/cgroup"),
+    Path("/sys/fs/cgroup"),
+)  # control groups limit containers; on Linux only
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
 
 
 def prepare_torch() -> None:
-    """Set environment variables that torch reads when it is imported, unless the user has set them.
+    """Set two environment variables for torch, unless the user has set them. Call this before importing torch.
 
-    GOMP_SPINCOUNT is the time that idle OpenMP threads spin. The default is very slow if other programs also use the
-    cores, because the spinning threads occupy cores that the working threads need. The value does not affect results.
+    GOMP_SPINCOUNT sets how long idle OpenMP threads spin. With its default, training is very slow if other programs
+    also use the cores, because spinning threads occupy cores that working threads need. The value does not affect
+    results.
 
     THP_MEM_ALLOC_ENABLE makes torch request pages of 2 MB for large tensors, which are freed and allocated again at
     each update. With a vocabulary of thousands of characters, allocating pages of 4 kB took more than half of the
@@ -34,8 +38,8 @@ def prepare_torch() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed blocks of up to 32 MB in this process instead of returning them to the kernel.
 
-    Otherwise tensors are returned and requested again at each update, and the kernel fills every page with zeros. Does
-    nothing with another C library.
+    Otherwise the memory of tensors is returned and requested again at each update, and the kernel fills every page with
+    zeros. With another C library, nothing is changed.
     """
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
@@ -44,7 +48,7 @@ def keep_freed_memory() -> None:
 
 
 def processor() -> str:
-    """Return the model name of the CPU. Timings and results depend on it."""
+    """Return the model name of the CPU, on which timings and results depend. An unknown CPU gives its architecture."""
     lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.exists() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
@@ -53,7 +57,7 @@ def processor() -> str:
 def n_cores() -> int:
     """Return the number of cores that this process may use, within the quota of its container.
 
-    OMP_NUM_THREADS can lower the number; Ray sets it in a cluster.
+    The variable OMP_NUM_THREADS can lower the number. In a cluster, Ray sets this variable.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     cores = max(1, round(min(cores, cpu_quota())))  # more threads would spend the quota waiting for each other
@@ -62,21 +66,21 @@ def n_cores() -> int:
 
 
 def cpu_quota() -> float:
-    """Return the number of cores that the control groups of this process allow, such as 1.5; infinity for no limit."""
+    """Return how many cores the control groups of this process allow, such as 1.5, or infinity without a limit."""
     limits = [*_limits("cpu.max"), *_limits("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     return min((quota / period for quota, period in limits), default=math.inf)
 
 
 def memory_bytes() -> int:
-    """Return the memory of this machine in bytes, or the limit of this process's control groups if it is lower."""
+    """Return the memory of this machine in bytes, or the limit of this process's control groups if that is lower."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([installed, *(limit for (limit,) in (*_limits("memory.max"), *_limits("memory.limit_in_bytes")))])
 
 
 def _limits(*names: str) -> Iterator[list[int]]:
-    """Yield the limits of this process's control group and of the groups above it, as lists of numbers.
+    """Yield a list of numbers for each control group that limits this process: its own group and the groups above it.
 
-    Each list has the numbers in the files `names` of one group. Groups without a limit are skipped.
+    The list contains the numbers in the group's files `names`. Groups without a limit are skipped.
 
     cgroup v2 has one file for each limit ("150000 100000", or "max 100000" for no limit). cgroup v1 has one file for
     each number (-1 for no quota). In a container, /proc/self/cgroup may show the group's path on the host, while the

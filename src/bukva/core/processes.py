@@ -1,7 +1,7 @@
 """Watch the DVC process that runs a stage, start processes that outlive a stage, and find ports for local servers.
 
 If DVC is killed, its stage keeps running, and the next `dvc repro` starts a second process that writes the same files.
-So a stage stops when its DVC process ends, as if it had received SIGTERM: training saves a checkpoint first.
+So a stage sends SIGTERM to itself when its DVC process ends. Training then saves a checkpoint before it stops.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ POLL_SECONDS = 1.0
 PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 LIBC = ctypes.CDLL(None)  # loaded here, because nothing may be loaded between fork and exec
 SOURCE = Path(__file__).resolve().parents[2]  # the folder that contains package bukva
-LOG = Path(".bukva/mlflow.log")  # output of the processes that outlive a stage, in the original repository
+LOG = Path(".bukva/mlflow.log")  # output of the processes that outlive a stage; the path is in the original repository
 HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other machines
 
 
 def end_with_dvc() -> None:
-    """Send SIGTERM to this process when the DVC process that runs it as a stage has ended."""
+    """Start a thread that sends SIGTERM to this process when DVC has ended. Outside a DVC stage, do nothing."""
     if "DVC_STAGE" in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
@@ -37,9 +37,9 @@ def end_with_dvc() -> None:
 def _watch() -> None:
     """Wait until DVC has ended, then send SIGTERM to this process.
 
-    There may be a shell or a launcher between DVC and this process. If several processes train together, each one
-    watches only the launcher, because the launcher forwards its own SIGTERM. If a process also watched DVC, it would
-    receive a second SIGTERM, which ends it without saving.
+    There may be a shell between DVC and this process. If several processes train together, torch's launcher has started
+    them, and each process watches only the launcher, which forwards its own SIGTERM. If a process also watched DVC, it
+    would receive a second SIGTERM, which ends the process without saving.
     """
     parents = psutil.Process().parents()
     is_launched = "TORCHELASTIC_RUN_ID" in os.environ
@@ -58,25 +58,27 @@ def _is_dvc(process: psutil.Process) -> bool:
 
 
 def die_with_parent() -> None:
-    """Make Linux send SIGTERM to this process when the thread that started it ends. Use as preexec_fn of Popen."""
+    """Make Linux send SIGTERM to this process when the thread that started it ends. Pass as `preexec_fn` to Popen."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def python_path() -> str:
-    """Return a PYTHONPATH for child processes in any folder.
+    """Return a PYTHONPATH with which child processes can import bukva in any current folder.
 
-    It lists the folder of this process's bukva first. The original repository's folder follows, because DVC deletes the
-    snapshot of a queued experiment.
+    It begins with the folder from which this process imported bukva. If that is a temporary copy of the project, DVC
+    deletes it after the experiment, so the same folder of the original repository follows.
     """
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
 def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Run a module in the original repository, in a new session that Ctrl-C does not reach.
+    """Start a Python module as a process that outlives this one, in the original repository.
+
+    The process has a session of its own, which Ctrl-C does not reach. Its output is appended to the file LOG.
 
     Args:
-        module: name of the module, for python -m.
+        module: name of the module, for `python -m`.
         arguments: command-line arguments.
         environment: variables to set in addition to the environment of this process.
     """
@@ -95,7 +97,10 @@ def start_detached(module: str, *arguments: str, **environment: str) -> subproce
 
 
 def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait up to `seconds`, and return whether the process has ended with an error. A longer one is left running."""
+    """Return whether `process` ends with an error within `seconds`.
+
+    A process that is still running after this time is left running, and the result is False.
+    """
     try:
         return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
@@ -104,13 +109,13 @@ def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def leave_running(process: subprocess.Popen[bytes]) -> None:
-    """Prevent Python's warning that the process is still running when `process` is garbage-collected."""
+    """Prevent Python's warning that a process is still running when the object `process` is garbage-collected."""
     process.returncode = 0
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Make SIGTERM raise SystemExit in the block, so that the block can save its state."""
+    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -119,7 +124,7 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on `port`, or on the next free port."""
+    """Return a socket that listens on `port`, or if it is in use, on the next free port."""
     while True:
         try:
             return socket.create_server((HOST, port))
@@ -128,12 +133,12 @@ def listen(port: int) -> socket.socket:
 
 
 def free_port(port: int) -> int:
-    """Return `port` if no process listens on it, otherwise the next free port."""
+    """Return `port` if it is free, otherwise the next free port."""
     with listen(port) as server:
         return int(server.getsockname()[1])
 
 
 def is_listening(port: int) -> bool:
-    """Return whether a process listens on this port."""
+    """Return whether a process on this machine listens on `port`."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

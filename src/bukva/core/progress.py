@@ -1,4 +1,4 @@
-"""Progress bars for long tasks. They appear on a terminal only, not in log files such as those of DVC's queue."""
+"""Show progress bars for long tasks. They appear only on a terminal, not in log files such as those of DVC's queue."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ def no_progress(n_chars: int) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Format a time in seconds for people: 8 s, 2 min 05 s, 3 h 20 min."""
+    """Format a number of seconds, for example as `8 s`, `2 min 05 s` or `3 h 20 min`."""
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
@@ -25,13 +25,13 @@ def duration(seconds: float) -> str:
 
 
 def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
-    """Return a progress bar.
+    """Return a progress bar, which appears only on a terminal and after QUIET_SECONDS.
 
     Args:
         what: title of the task.
-        total: number of units of the whole task, if known.
+        total: number of units of the whole task, None if unknown.
         unit: name of the units.
-        scale: shorten counts to thousands, millions and so on.
+        scale: whether counts are shortened to thousands, millions and so on.
     """
     return tqdm(
         None, what, total, unit=f" {unit}", unit_scale=scale, delay=QUIET_SECONDS, disable=None, dynamic_ncols=True
@@ -40,7 +40,10 @@ def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tq
 
 @contextmanager
 def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar for a transfer. Yield a function to call with the bytes so far and the total, None if unknown."""
+    """Show a progress bar for a transfer, with the title `what`.
+
+    Yield a function of two numbers: the bytes transferred so far, and all bytes of the transfer, or None if unknown.
+    """
     with tqdm_bar(what, None, "B") as shown:
 
         def report(n_bytes: int, total: int | None) -> None:
@@ -52,13 +55,19 @@ def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def progress_bar(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
-    """Show a bar for a task. Yield a function to call, from any thread, with the number of units just finished."""
+    """Show a progress bar for a task of `total` units, with the title `what`.
+
+    Yield a function that takes the number of units finished since its last call. Any thread may call the function.
+    """
     with tqdm_bar(what, total, f"{unit}s") as shown:
         yield shown.update
 
 
 def with_progress(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the texts unchanged, and show a bar that advances by the length of each text when it has been used."""
+    """Yield the texts unchanged, and show a progress bar with the title `what`.
+
+    The bar advances by the length of a text when the caller asks for the next text. `total` is the length of all texts.
+    """
     with progress_bar(what, total) as add:
         for text in texts:
             yield text

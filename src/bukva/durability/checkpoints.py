@@ -19,19 +19,19 @@ from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
-DONE = "done.json"  # path and digest of the curve of a finished run, next to its last checkpoint
+DONE = "done.json"  # marks a finished run, and contains path and MD5 digest of its loss curve
 MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
-DIGITS = 16  # digits of the digest in a file name
+DIGITS = 16  # number of digits of the digest in a file name
 
-# errors of reading a damaged or foreign file
+# errors that reading a damaged file, or the file of another program, may raise
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 class Checkpoints:
     """The checkpoints of one training run, identified by its stage and fingerprint.
 
-    Two processes may have the same run, for example two queued experiments that differ only in later stages. Only the
-    first process writes checkpoints. The other one takes over when the first has ended.
+    Two processes may do the same run, for example two queued experiments that differ only in later stages. Only the
+    first process writes checkpoints. When it has ended, the second process writes them.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
@@ -41,15 +41,15 @@ class Checkpoints:
         self.stage, self.fingerprint = stage, fingerprint
         self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)}"
         self.seconds = seconds_between()
-        self.step: int | None = None  # step of the checkpoint that was last written or read
+        self.step: int | None = None  # step of the checkpoint that was last written or read; None before that
         self._lock = FileLock(self.folder / "lock", blocking=False)
         self._reported = ""  # the problem that was reported last
 
     def clear_finished(self) -> None:
-        """Remove the checkpoints of finished runs of this stage. Call this when a new run starts.
+        """Remove the checkpoints of finished runs of this stage. Call this when a run starts.
 
-        The checkpoints of this run are kept if dvc.lock does not have its outputs. In that case DVC was killed before
-        it recorded the outputs, and has now deleted them.
+        If the same run, with the same fingerprint, has finished before but its outputs are not in dvc.lock, its
+        checkpoints are kept. DVC was then killed before it recorded the outputs, and has deleted them since.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
@@ -57,13 +57,13 @@ class Checkpoints:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:
-        """Mark the run as finished, after its outputs are written.
+        """Mark the run as finished. Call this when its outputs are written.
 
-        Under DVC, the last checkpoint is kept until the next run of this stage starts. Without DVC, all checkpoints of
-        the run are removed.
+        If DVC runs the stage, the checkpoints are kept until the next run of this stage starts. Without DVC, all
+        checkpoints of the run are removed.
 
         Args:
-            curve: one of the outputs; `clear_finished` looks for its digest in dvc.lock.
+            curve: file of the loss curve, an output of the run. `clear_finished` looks for its digest in dvc.lock.
         """
         if "DVC_STAGE" not in os.environ:  # no DVC process will record the outputs
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -73,9 +73,10 @@ class Checkpoints:
             write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
     def write(self, step: int, state: Any) -> bool:
-        """Write the state after `step` updates, and remove older checkpoints. Return whether that succeeded.
+        """Write `state`, the state after `step` updates, and remove older checkpoints.
 
-        If a checkpoint cannot be written, the problem is reported once, and training continues.
+        Return whether the state was written. A failed write raises no error, so that training continues. It is reported
+        on stderr, unless the last write failed for the same reason.
         """
         try:
             if not self._acquire_lock():
@@ -97,34 +98,37 @@ class Checkpoints:
         return True
 
     def last(self) -> bytes:
-        """Return the content of the latest good checkpoint, or b"" if there is none.
+        """Return the content of the latest checkpoint that can be read, or b"" if there is none.
 
-        A damaged checkpoint is renamed and reported, and the one before it is tried.
+        A damaged checkpoint is reported, renamed to *.broken and skipped.
         """
         for file in reversed(self._files()):
             try:
                 content = file.read_bytes()
                 if _digest(content) != file.stem.partition("-")[2]:
-                    raise ValueError("the content does not match the digest in its name")
+                    raise ValueError("the content does not match the digest in the file name")
                 unpack(content)
             except UNREADABLE as error:
                 renamed = file.with_suffix(".broken")
                 file.replace(renamed)
-                print(f"{renamed}: unusable checkpoint, renamed and skipped ({error})", file=sys.stderr)
+                print(
+                    f"{renamed}: this checkpoint cannot be read, so it was renamed and skipped. Reason: {error}",
+                    file=sys.stderr,
+                )
                 continue
             self.step = int(file.name.partition("-")[0])
             return content
         return b""
 
     def fresh_start_message(self) -> str:
-        """Return a message why training starts at step 0 after an interruption, or "" if there was no interruption."""
+        """Return a message that says why an interrupted training starts at step 0, or "" if none was interrupted."""
         if list(self.folder.glob("*.broken")):
-            return "Starting at step 0: all checkpoints of the interrupted training are damaged."
+            return "Starting at step 0, because no checkpoint of the interrupted training can be read."
         others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
         if others:
             with contextlib.suppress(*UNREADABLE):
                 changed = differences(read_json(max(others, key=os.path.getmtime)), self.fingerprint)
-                return f"Starting at step 0: since the interrupted training, {changed}"
+                return f"Starting at step 0, because the interrupted training was different: {changed}"
         return ""
 
     def _acquire_lock(self) -> bool:
@@ -133,7 +137,10 @@ class Checkpoints:
             try:
                 self._lock.acquire()
             except Timeout:
-                self._report("another", "another process runs the same training and saves the checkpoints for both.")
+                self._report(
+                    "another",
+                    "another process runs the same training and saves checkpoints, so this process saves none.",
+                )
                 return False
             for leftover in self.folder.glob(".*.part"):  # left by a process that was killed while it wrote
                 leftover.unlink(missing_ok=True)
@@ -141,17 +148,22 @@ class Checkpoints:
         return True
 
     def _report(self, problem: str, message: str) -> None:
-        """Print a message, unless the last report was about the same problem."""
+        """Print `message` on stderr, unless the last report was about the same `problem`."""
         if problem != self._reported:
             print(f"{self.stage}: {message}", file=sys.stderr, flush=True)
         self._reported = problem
 
     def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"))  # names start with the step, so this is the order of steps
+        return sorted(
+            self.folder.glob("*.safetensors")
+        )  # file names start with the step, so the files are in the order of their steps
 
 
 def checkpoints_root() -> Path:
-    """Return the folder of all checkpoints. It is in the original repository, even for an experiment in a snapshot."""
+    """Return the folder of all checkpoints.
+
+    The folder is in the original repository, even if the experiment runs in a temporary copy of it.
+    """
     return project_root() / ".bukva" / "checkpoints"
 
 
@@ -166,7 +178,8 @@ def seconds_between() -> float:
         return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)
     except ValidationError:
         raise BukvaError(
-            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds. Use 30, or 0 to save after every update."
+            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds. Use a number such as 30, or 0 to save "
+            "a checkpoint after every update."
         ) from None
 
 
@@ -180,6 +193,9 @@ def _remove_oldest(own_folder: Path) -> None:
     sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
     for folder in sorted(sizes.keys() - {own_folder}, key=os.path.getmtime):
         if sum(sizes.values()) > MAX_BYTES:
-            print(f"{folder}: removed, because all checkpoints together exceed {MAX_BYTES >> 30} GiB", file=sys.stderr)
+            print(
+                f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so these old ones are removed: {folder}",
+                file=sys.stderr,
+            )
             shutil.rmtree(folder, ignore_errors=True)
             del sizes[folder]

@@ -1,4 +1,4 @@
-"""Convert nested state to the bytes of a safetensors file and back. No pickle is used, so loading cannot run code."""
+"""Convert nested state to the bytes of a safetensors file and back. Loading such a file cannot run code."""
 
 import json
 from typing import Any
@@ -10,31 +10,35 @@ VERSION = 2
 
 
 def pack(tree: Any) -> bytes:
-    """Convert nested dictionaries and lists of tensors, numbers, strings and None to a safetensors file's bytes."""
+    """Convert nested state to the bytes of a safetensors file.
+
+    The state consists of nested dictionaries, lists and tuples, which contain tensors, numbers, strings and None.
+    """
     tensors: dict[str, Tensor] = {}
     structure = json.dumps({"version": VERSION, "tree": _structure(tree, tensors)})
     return save(tensors, {"structure": structure})
 
 
 def unpack(content: bytes) -> Any:
-    """Return the nested state from which `pack` made these bytes. A tuple comes back as a list.
+    """Return the nested state from which `pack` made `content`. A tuple is returned as a list.
 
     Raises:
-        ValueError: another version of `pack` made the bytes.
-        SafetensorError: the bytes are not a safetensors file.
+        ValueError: another version of `pack` made `content`.
+        SafetensorError: `content` is not a safetensors file.
     """
     size = int.from_bytes(content[:8], "little")
     tensors = load(content)  # also checks the header
     structure = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["structure"])
     if structure["version"] != VERSION:
-        raise ValueError(f"version {structure['version']}, not {VERSION}")
+        raise ValueError(f"its format has version {structure['version']}, but version {VERSION} is needed")
     return _tree(structure["tree"], tensors)
 
 
 def _structure(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return a JSON value for a nested state, and add the state's tensors to `tensors`.
+    """Return a JSON value that describes nested state, and add the state's tensors to `tensors`, name -> tensor.
 
-    A tensor becomes its name. A dictionary becomes a list of pairs, because keys in JSON are strings.
+    In the JSON value, a tensor is represented by its name, and a dictionary by a list of pairs, because JSON allows
+    only strings as keys.
     """
     if isinstance(value, Tensor):
         name = str(len(tensors))

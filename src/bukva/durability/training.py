@@ -16,7 +16,7 @@ from bukva.training.state import Progress, TrainState
 
 
 class StopSignal:
-    """Record of the signal, SIGINT or SIGTERM, that requested a stop. A second signal exits immediately.
+    """The signal, SIGINT or SIGTERM, that has requested a stop. A second signal ends the process immediately.
 
     signal: number of the signal, or 0 if none was received.
     """
@@ -26,9 +26,9 @@ class StopSignal:
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Record SIGINT and SIGTERM while the block runs, instead of ending the process. Do nothing if not `is_active`.
+        """Catch SIGINT and SIGTERM during the with block. The first is only stored; a second one raises SystemExit.
 
-        A second signal raises SystemExit.
+        With `is_active=False`, no signal is caught.
         """
         if not is_active:
             yield self
@@ -41,7 +41,7 @@ class StopSignal:
                 signal.signal(number, handler)
 
     def exit_if_requested(self) -> None:
-        """If a signal was received, exit with the status that shells and DVC expect: 130 or 143."""
+        """If a signal was received, exit with the status that shells expect: 130 for SIGINT, 143 for SIGTERM."""
         if self.signal:
             sys.exit(128 + self.signal)
 
@@ -55,8 +55,8 @@ class Durability(Callback):
     """Callback that saves checkpoints, and stops training after a signal.
 
     Args:
-        checkpoints: destination of the checkpoints.
-        stop: record of the signal that requests a stop; the current update is finished and saved before training stops.
+        checkpoints: writes the checkpoints.
+        stop: the signal that requests a stop. The current update is finished and saved before training stops.
     """
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
@@ -65,13 +65,13 @@ class Durability(Callback):
         self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
     def describe_last_checkpoint(self, best_step: int) -> str:
-        """Describe the checkpoint that is left after training has diverged, as a clause of an error message."""
+        """Return a clause for an error message that says which checkpoint is left after training has diverged."""
         if self.checkpoints.step is None:
             return "there is no checkpoint"
-        return f"the last good checkpoint (step {self.checkpoints.step}) has the best weights (step {best_step})"
+        return f"the last checkpoint, of step {self.checkpoints.step}, contains the best weights, of step {best_step}"
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Save a checkpoint if it is due, or if a signal requests a stop. In that case, also stop the training loop.
+        """Save a checkpoint if one is due or a signal requests a stop. After a signal, also stop the training loop.
 
         Raises:
             DivergedError: the state contains NaN or infinity and must not replace a good checkpoint.
@@ -88,7 +88,10 @@ class Durability(Callback):
             print(f"Interrupted after step {state.step}. {what}", file=sys.stderr, flush=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Save the final state. `Checkpoints.finish` keeps it until DVC has recorded the outputs."""
+        """Save the final state.
+
+        If DVC is killed before it records the outputs of the run, the next run writes them again from this state.
+        """
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 
@@ -96,7 +99,8 @@ class Durability(Callback):
 def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
     """Load the latest checkpoint, if there is one, into the new `state` of every process in the group.
 
-    Rank 0 reads the checkpoint, sends it to the others, and reports where training starts.
+    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, sends it to the other processes, and
+    prints where training starts.
     """
     if group.is_leader:
         checkpoints.clear_finished()

@@ -1,4 +1,4 @@
-"""Command `bukva plan`: propose a model size and a number of training steps for a time budget on this machine.
+"""Propose a model size and a number of training steps for a time budget on this machine (command `bukva plan`).
 
-params.yaml has no time budget; it sets the number of steps.
+params.yaml sets the number of steps and has no time budget.
 """

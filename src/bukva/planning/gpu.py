@@ -16,10 +16,10 @@ from bukva.training.optimizers import weight_copies
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU model.
+    """A type of GPU.
 
-    name: name in torch.
-    memory: GiB.
+    name: the name that torch reports.
+    memory: in GiB.
     tflops: peak TFLOPS of dense bf16 matrix products with float32 accumulation.
     """
 
@@ -38,8 +38,8 @@ CARDS = {
     "rtx4090": Card("NVIDIA GeForce RTX 4090", 24, 165.2),
 }
 
-# Measured on one H100 80GB on 2026-11-26 at commit 1796985, with a prototype that compiled the losses and captured an
-# update as one graph.
+# Measured on one H100 80GB on 2026-11-26 at commit 1796985, with a prototype that compiled the loss function and
+# captured an update as one CUDA graph.
 SMALLEST_UPDATE = 0.96e-3  # seconds per update of the default model; a smaller model has as many kernel launches
 MEASURED_FRACTION = 0.17  # fraction of the peak: 166 of 989 TFLOPS, with 10.7 million parameters
 HIGHEST_FRACTION = 0.4  # not measured; well-tuned training of large models reaches this fraction
@@ -48,7 +48,7 @@ NOT_MEASURED = "Predicted from measurements of one H100 on 2026-11-26. Nothing w
 
 
 def card_named(name: str) -> Card:
-    """Return the card of CARDS with this name, in upper or lower case.
+    """Return the card whose key in CARDS is `name`, in upper or lower case.
 
     Raises:
         BukvaError: no card has this name.
@@ -59,22 +59,22 @@ def card_named(name: str) -> Card:
 
 
 def flops_per_id(config: GPTConfig) -> int:
-    """Return the floating-point operations per id in training. The backward pass has twice as many as the forward pass.
+    """Return the number of floating-point operations per id in training. The forward pass has a third of them.
 
-    The result is 6 N + 6 L C T for N parameters in matrix products, L layers of C channels and T positions. Source:
-    Chowdhery et al. 2022, "PaLM", appendix B; nanoGPT's estimate_mfu has the same formula. Both have 12 L C T instead
-    of 6 L C T, because they also count the half of attention that a causal mask hides. Kernels skip this half.
+    The result is 6 N + 6 L C T for N parameters in matrix products, L layers of C channels and T positions. Sources:
+    Chowdhery et al. 2022, "PaLM", appendix B, and nanoGPT's estimate_mfu. They have 12 L C T instead of 6 L C T,
+    because they also count the half of attention that a causal mask hides. Kernels skip this half.
     """
     V, C, T = config.vocab_size, config.n_embd, config.block_size
-    # embedding tables are only read
+    # rows of embedding tables are looked up, without a matrix product
     looked_up = (0 if config.tie_weights else V * C) + (T * C if config.positions == "learned" else 0)
     return 6 * (count_parameters(config) - looked_up) + 6 * config.n_layer * C * T
 
 
 def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction: float) -> float:
-    """Return the seconds per update if matrix products reach this `fraction` of the card's peak.
+    """Return the seconds per update if matrix products reach the given fraction of the card's peak.
 
-    The result is never less than the measured time of a small model's update, or than the time to look up the n-grams.
+    The result is at least the measured time of a small model's update, and at least the time to look up the n-grams.
     """
     n_ids = batch_size * config.block_size
     lookup = n_ids * SECONDS_PER_LOOKUP if config.counts else 0.0
@@ -84,14 +84,14 @@ def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction:
 def prediction_lines(
     config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0
 ) -> Iterator[str]:
-    """Predict memory and time for one process on one card, and yield the lines to print.
+    """Predict memory and time of training by one process on one card, and yield the lines to print.
 
     Args:
         config: the GPT to train.
         recipe: settings of the training run.
-        card: the GPU.
+        card: the type of GPU.
         train_ids: number of ids in the training split.
-        budget: seconds; if given, the number of updates that fit is also predicted.
+        budget: time in seconds. If it is not 0, a line says how many updates fit into this time.
     """
     recipe = recipe.model_copy(update={"processes": 1})
     n_parameters, n_ids = count_parameters(config), recipe.batch_size * config.block_size

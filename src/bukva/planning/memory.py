@@ -1,4 +1,7 @@
-"""Lower bounds of the memory for training and for counting n-grams, checked before either starts."""
+"""Check before training, and before counting n-grams, that there is enough memory.
+
+The checks compare lower bounds of the needed memory with the memory of the GPU or of this machine.
+"""
 
 import torch
 
@@ -10,11 +13,11 @@ from bukva.models.base import Config
 from bukva.models.registry import count_parameters
 from bukva.training.optimizers import weight_copies
 
-# Measured training runs take 1.1 to 3.6 times as much as these lower bounds.
+# Measured training runs take 1.1 to 3.6 times as much memory as the lower bounds of `least_bytes`.
 SAVED_COPIES = 2  # copies of the weights in main memory: the best and the initial weights
 FLOAT_BYTES, HALF_BYTES = 4, 2
 LOGIT_BYTES = 8  # per character and class: a float32 logit and its gradient
-COUNT_BYTES = 24  # per id of the training split: two copies of its code, and its part of the trie (on RusLit: 113)
+COUNT_BYTES = 24  # per id of the training split: two int64 codes, and its part of the trie (measured on RusLit: 113)
 WINDOW_BYTES = 16  # per character of a batch: its position in the text and its id
 
 
@@ -38,13 +41,13 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
 
 
 def check_counting(n_ids: int) -> None:
-    """Check that the memory suffices to count the n-grams of a training split of `n_ids` ids.
+    """Check that there is enough memory to count the n-grams of a training split of `n_ids` ids.
 
     Raises:
         BukvaError: the memory is too small.
     """
     what = f"counting the n-grams of {n_ids:,} characters"
-    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "Set baselines.max_order to 0, or use a shorter text")
+    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "Set baselines.max_order=0, or use a shorter text")
 
 
 def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
@@ -57,7 +60,11 @@ def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
 
 
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
-    """Return a lower bound in bytes: weights, gradients, optimizer, saved copies, and one micro-batch."""
+    """Return a lower bound of the memory for one training process, in bytes.
+
+    It includes weights, gradients, the optimizer's state and one micro-batch. With `on_gpu=True`, this is memory of the
+    GPU. Otherwise it also includes saved copies of the weights and the windows of a batch.
+    """
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     n_ids = config.block_size * recipe.batch_size
     micro_batch_ids = n_ids // (recipe.micro_batches * getattr(recipe, "processes", 1))
@@ -67,7 +74,7 @@ def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> in
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Return the total memory of a GPU in bytes, or the memory of this machine within its container's limit."""
+    """Return the total memory of a GPU in bytes, or for a CPU, the memory that this machine or its container has."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return this_machine.memory_bytes()

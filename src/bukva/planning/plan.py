@@ -38,26 +38,28 @@ LONGEST = 30 * 24 * 3600  # longest budget, in seconds
 
 HEAD_SIZE = 32  # channels
 CHARS_PER_PARAMETER = 20  # a size is proposed only if it trains on at least this many characters per parameter
-EPOCHS = 4  # more epochs give a warning and set patience
+EPOCHS = 4  # a plan with more epochs gets a warning and sets train_gpt.patience
 PATIENCE = 3  # with more than EPOCHS epochs, training stops after this many scorings of val without an improvement
 RESERVE = 0.05  # fraction of the budget for unmeasured time: files, the tracker, a machine that slows down
 SCORINGS = 10  # largest number of scorings of val, in addition to the scoring before the first update
 SCORING_FRACTION = 0.2  # largest fraction of the time for scoring; a large val split is scored less often
-WARMUP_FRACTION, LEAST_WARMUP = 0.02, 10  # fraction of n_steps; number of updates
+WARMUP_FRACTION, LEAST_WARMUP = 0.02, 10  # fraction of n_steps for the warm-up; smallest number of updates for it
 OWN_BATCH_CHANNELS = 128  # up to this n_embd, batch_size is unchanged; above it, batch_size doubles with n_embd
 
 UNTIMED = 2  # number of updates before the clock starts, because the first ones are slower
-UNTIMED_ON_GPU = 20  # the same on a GPU, which first compiles kernels and captures a graph
+UNTIMED_ON_GPU = 20  # more on a GPU, which first compiles kernels and captures a graph
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # smallest number of updates and shortest time of a measurement
-MEASURED_STEPS = 10_000  # never reached; on a GPU it decides whether compiling the losses would save time
+MEASURED_STEPS = (
+    10_000  # n_steps of a measurement, which stops earlier; on a GPU, a long run compiles the loss function
+)
 SCORED_IDS = 2**14  # number of ids of val on which scoring is timed
 
 
 def parse_budget(text: str) -> float:
-    """Convert a budget such as 90s, 10min, 1h30min or 2h to seconds.
+    """Convert a budget, such as `90s`, `10min`, `1h30min` or `2h`, to seconds.
 
     Raises:
-        BukvaError: the text is not a time, or the time is not between 0 and 30 days.
+        BukvaError: `text` is not a time, or the time is not between 0 and 30 days.
     """
     match = BUDGET.fullmatch(text)
     numbers = match.groups() if match else ()
@@ -72,17 +74,23 @@ def parse_budget(text: str) -> float:
 
 @dataclass(frozen=True)
 class Size:
-    """A size of the GPT. Each attention head has HEAD_SIZE channels."""
+    """Number of layers and of channels of a GPT. Each attention head has HEAD_SIZE channels."""
 
     n_layer: int
     n_embd: int
 
     def batch_size(self, small_batch: int) -> int:
-        """Return the batch size for this GPT size, if the small sizes have batches of `small_batch` windows."""
+        """Return the batch size for this GPT size.
+
+        It is `small_batch` for a small size. It doubles each time the channels double beyond OWN_BATCH_CHANNELS.
+        """
         return small_batch << max(0, (self.n_embd // OWN_BATCH_CHANNELS).bit_length() - 1)
 
     def values(self, batch_size: int, **recipe: Any) -> Values:
-        """Return the values for params.yaml: this size, this batch size, and `recipe` in section `train_gpt`."""
+        """Return section -> key -> value for params.yaml.
+
+        Section `model` gets this size, and section `train_gpt` gets `batch_size` and the keys of `recipe`.
+        """
         shape = {"n_layer": self.n_layer, "n_head": self.n_embd // HEAD_SIZE, "n_embd": self.n_embd}
         return {"model": shape, "train_gpt": {"batch_size": batch_size} | recipe}
 
@@ -92,9 +100,9 @@ LADDER = [Size(2, 64), Size(3, 96), Size(4, 128), Size(4, 192), Size(6, 256), Si
 
 @dataclass(frozen=True)
 class Plan:
-    """A training run of one size that fits into a budget, computed from measurements."""
+    """A training run of one GPT size, with the number of updates that fits into a time budget at measured speeds."""
 
-    seconds: float  # budget for scorings and updates
+    seconds: float  # time budget for scorings and updates
     train_chars: int
     size: Size
     n_parameters: int
@@ -106,18 +114,18 @@ class Plan:
 
     @property
     def n_scorings(self) -> int:
-        """Largest number of scorings, in addition to the scoring before the first update."""
+        """Maximum number of scorings of val, not counting the scoring before the first update."""
         return max(1, min(SCORINGS, int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1))
 
     @property
     def n_steps(self) -> int:
-        """Number of updates that fit into the time left by the scorings, from 0 to MOST_STEPS."""
+        """Number of updates that fit into the time that scoring leaves, from 0 to MOST_STEPS."""
         left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
         return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
 
     @property
     def chars(self) -> int:
-        """Number of characters in all updates. A character counts again in each epoch."""
+        """Number of characters in all updates. A character is counted in each epoch."""
         return self.n_steps * self.chars_per_update
 
     @property
@@ -127,11 +135,11 @@ class Plan:
 
     @property
     def epochs(self) -> float:
-        """Number of passes over the training text."""
+        """Number of passes over the training split."""
         return self.chars / self.train_chars
 
     def values(self) -> Values:
-        """Return the values for params.yaml."""
+        """Return section -> key -> value for params.yaml."""
         patience = {"patience": self.patience} if self.epochs > EPOCHS else {}
         return self.size.values(
             self.batch_size,
@@ -155,11 +163,11 @@ class Plan:
 
 
 class Stopwatch(Callback):
-    """Callback that times the scoring before the first update, then the updates, and then stops training.
+    """Callback that measures the time of the scoring before the first update and of the updates, then stops training.
 
     Args:
         clock: function that returns the current time in seconds.
-        untimed: number of updates before the timed ones.
+        untimed: number of updates at the start that are not measured.
     """
 
     def __init__(self, clock: Callable[[], float], untimed: int = UNTIMED) -> None:
@@ -168,7 +176,7 @@ class Stopwatch(Callback):
         self._started_at = clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Read the clock, and request a stop when enough updates are timed."""
+        """Read the clock, and request a stop when enough updates are measured."""
         seconds, n_updates = self.clock() - self._started_at, progress.step - self.untimed
         if progress.step == 0:
             self.seconds_per_scoring = seconds
@@ -180,10 +188,10 @@ class Stopwatch(Callback):
 
 
 def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
-    """Load the splits of the project and their tokenizer.
+    """Load the splits of the project, split -> ids, and their tokenizer.
 
     Raises:
-        BukvaError: the text is not split yet, or a split is too short for a window.
+        BukvaError: the text is not split yet, or a split is shorter than `model.block_size` requires.
     """
     named = paths()
     splits = load_splits(Path(named["split"]))
@@ -194,18 +202,18 @@ def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
 
 
 class Planner:
-    """Makes plans for GPT sizes and a budget, with the project's splits on this machine.
+    """Plan training runs of GPTs on this machine and the project's splits, each within a time budget.
 
-    The time from `started_at` to the end of the constructor is subtracted from the budget, because train-gpt has the
-    same start-up. So the constructor also runs a scoring and an update of a small model.
+    The constructor subtracts the start-up time from the budget, because train-gpt takes about the same time to start.
+    The start-up ends when the constructor does, and the constructor also scores and updates a small model once.
 
     Args:
-        params: params.yaml.
-        seconds: the budget.
+        params: the content of params.yaml.
+        seconds: the time budget.
         started_at: time.perf_counter() at the start of the process.
 
     Raises:
-        BukvaError: the text is not split yet, or a split is too short for a window.
+        BukvaError: the text is not split yet, or a split is shorter than `model.block_size` requires.
     """
 
     def __init__(self, params: Params, seconds: float, started_at: float) -> None:
@@ -217,7 +225,7 @@ class Planner:
         self.seconds = seconds * (1 - RESERVE) - (self.now() - started_at)
 
     def plan(self, size: Size) -> Plan:
-        """Train a GPT of this size for about a second, and return the plan for it.
+        """Train a GPT of this size for about a second, and return the plan for this size.
 
         Raises:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
@@ -242,9 +250,9 @@ class Planner:
         )
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
-        """Return the configuration of this size, and a training task to measure it.
+        """Return the configuration of a GPT of this size, and a training task to measure its speed.
 
-        The task has more steps than a measurement takes. It scores a sample of val once, before the first update.
+        The task has more steps than a measurement makes. It scores only the first ids of val, before the first update.
         """
         values = size.values(batch_size, n_steps=MEASURED_STEPS, eval_every=MEASURED_STEPS)
         model = self.params.model.model_copy(update=values["model"])
@@ -254,7 +262,7 @@ class Planner:
         return config, Task.of(config, splits, self.tokenizer, recipe, self.machine)
 
     def now(self) -> float:
-        """Return time.perf_counter() after the GPU, if there is one, has finished all queued work."""
+        """Return time.perf_counter(). On a GPU, first wait until the GPU has finished all queued work."""
         if self.machine.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
@@ -264,9 +272,10 @@ class Planner:
 
 
 def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
-    """Yield plans for larger and larger sizes.
+    """Yield the plans of the sizes in LADDER, from small to large.
 
-    The last plan is the first one with too little text for its size, or the last one that fits into the GPU's memory.
+    Stop after the first plan with too few characters per parameter (see `Plan.is_enough`), and before the first size
+    that does not fit into the GPU's memory.
 
     Args:
         measure: function that measures a size and returns its plan.
@@ -287,10 +296,12 @@ def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
 
 
 def propose(plans: list[Plan]) -> Plan:
-    """Return the plan of the largest size with enough text, or of the smallest size if none has enough.
+    """Return the plan of the largest model that trains on enough characters per parameter within the budget.
+
+    If no model does, return the first plan, which is the plan of the smallest model.
 
     Raises:
-        BukvaError: there is no time for an update.
+        BukvaError: the budget is too short for a single update.
     """
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.n_parameters)
@@ -300,15 +311,15 @@ def propose(plans: list[Plan]) -> Plan:
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield a warning for each weakness of a plan."""
+    """Yield a warning if a plan has too few characters per parameter, and one if it has too many epochs."""
     if not plan.is_enough:
         yield (
             f"Warning: even the smallest size trains on fewer than {CHARS_PER_PARAMETER} characters per parameter. Use "
-            "a longer BUDGET to train on more."
+            "a longer BUDGET to train on more characters."
         )
     if plan.epochs > EPOCHS:
         yield (
-            f"Warning: the plan has {plan.epochs:.1f} epochs. More than {EPOCHS} improve little and may overfit, so "
-            f"train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of the "
-            "time, use a larger text, model.dropout or more train_gpt.weight_decay."
+            f"Warning: the plan has {plan.epochs:.1f} epochs. More than {EPOCHS} epochs help little and may overfit, "
+            f"so train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of "
+            "the time, use a larger text, model.dropout or more train_gpt.weight_decay."
         )

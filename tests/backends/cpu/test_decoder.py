@@ -1,5 +1,6 @@
 """The compiled decoder of single positions agrees with the layers of torch."""
 
+import copy
 import dataclasses
 import itertools
 
@@ -9,7 +10,7 @@ import torch
 from bukva.backends.cpu import decoder
 from bukva.backends.cpu.backend import CPUStack
 from bukva.models.attention import attend_fused
-from bukva.models.gpt import ACTIVATIONS, GPT, GPTConfig
+from bukva.models.gpt import ACTIVATIONS, GPT, NORMS, GPTConfig, Stack
 
 V, T, C = 11, 7, 12
 CONFIG = GPTConfig(V, n_layer=2, n_head=3, n_embd=C, block_size=T, dropout=0.3)
@@ -105,6 +106,50 @@ def test_other_positions_are_computed_by_the_layers(seen):
 def test_an_activation_that_the_loops_do_not_have_is_computed_by_torch(seen, monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "tanh", torch.tanh)
     model = gpt(activation="tanh")
+    with torch.inference_mode():
+        torch.testing.assert_close(one_by_one(model, ids()), model(ids()))
+    assert not seen
+
+
+class HalfNorm(torch.nn.RMSNorm):
+    """A norm that no compiled loop computes."""
+
+    def forward(self, x):
+        return super().forward(x) / 2
+
+
+class HalfNormOfAnotherClass(torch.nn.Module):
+    """The same norm, with the attributes that the compiled loops would read."""
+
+    def __init__(self, *args):
+        super().__init__()
+        self.norm = HalfNorm(*args)
+        self.weight, self.eps = self.norm.weight, self.norm.eps
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+@pytest.mark.parametrize("norm", [HalfNorm, HalfNormOfAnotherClass])
+@pytest.mark.parametrize("place", ["all", "ln_1", "ln_2"])
+def test_a_norm_that_the_loops_do_not_have_is_computed_by_torch(norm, place, seen, monkeypatch):
+    if place == "all":
+        monkeypatch.setitem(NORMS, "half", norm)
+        model = gpt(norm="half")
+    else:  # only one norm of the last block
+        model = gpt(norm="rmsnorm")
+        setattr(model.blocks[-1], place, norm(C))
+    plain = copy.deepcopy(model)
+    plain.blocks = Stack(plain.blocks)
+    torch.testing.assert_close(model(ids()), plain(ids()))  # with gradients, so the fused sublayers could compute it
+    with torch.inference_mode():
+        torch.testing.assert_close(one_by_one(model, ids()), plain(ids()))
+    assert not seen
+
+
+def test_blocks_with_two_kinds_of_norms_are_computed_by_torch(seen):
+    model = gpt()
+    model.blocks[-1].ln_2 = torch.nn.RMSNorm(C)
     with torch.inference_mode():
         torch.testing.assert_close(one_by_one(model, ids()), model(ids()))
     assert not seen

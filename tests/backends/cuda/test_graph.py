@@ -139,7 +139,7 @@ def test_what_cannot_be_recorded_is_trained_plainly_with_one_sentence_why(record
     state = run(plain_task(SHAPE, optimizer=optimizer))[0]
     same(state.weights(), plain.weights(), rtol=1e-4, atol=1e-6)
     assert capsys.readouterr().err.splitlines() == [
-        "GPU: training without a CUDA graph, because recording the update failed: operation not permitted when "
+        "GPU: training without a CUDA graph, because capturing the update failed: operation not permitted when "
         "stream is capturing"
     ]
 
@@ -165,8 +165,8 @@ class Failing(Tracer):
 
 @pytest.mark.parametrize(
     ("error", "why"),
-    [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the GPU does not have enough memory for it."),
-     (RuntimeError("no kernel image"), "recording the update failed: no kernel image")],
+    [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the GPU does not have enough memory for a graph."),
+     (RuntimeError("no kernel image"), "capturing the update failed: no kernel image")],
 )  # fmt: skip
 def test_a_warm_up_that_fails_leaves_the_state_as_it_was(recorded, error, why, capsys):
     plain = run(plain_task(SHAPE))[0]
@@ -180,7 +180,7 @@ def test_a_batch_of_another_shape_is_an_error(recorded):
     numbers = plain_task(NO_DROPOUT)
     batch = numbers.windows.batch
     numbers.windows.batch = lambda step, n: batch(step, n) if step < 3 else Batch(*(x[:1] for x in batch(step, n)))
-    with pytest.raises(ValueError, match="no update was recorded for batches of this shape"):
+    with pytest.raises(ValueError, match="no update was captured for a batch of this shape"):
         run(numbers)
 
 
@@ -216,8 +216,11 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     monkeypatch.setattr(backend, "COMPILE_SECONDS", 0.0)
     tracer = recorded(Tracer())
     graph = "GPU: each update is one CUDA graph, with"
-    failed = ["GPU: compiling the losses failed: Failed to find C compiler", f"{graph}out compiled losses."]
-    for lines in ([f"{graph} compiled losses."], failed):
+    failed = [
+        "GPU: compiling the loss function failed: Failed to find C compiler",
+        f"{graph}out a compiled loss function.",
+    ]
+    for lines in ([f"{graph} a compiled loss function."], failed):
         state = run(plain_task(NO_DROPOUT))[0]
         assert capsys.readouterr().err.splitlines() == lines
         assert "losses" not in state.model.__dict__
@@ -228,5 +231,6 @@ def test_a_short_training_says_that_compiling_is_not_worth_it(recorded, capsys):
     recorded(Tracer())
     run(plain_task(NO_DROPOUT))
     assert capsys.readouterr().err == (
-        "GPU: each update is one CUDA graph, without compiled losses (they would save 0 s, compiling takes 20 s).\n"
+        "GPU: each update is one CUDA graph, without a compiled loss function "
+        "(it saves 0 s, but compiling takes 20 s).\n"
     )

@@ -1,1 +1,1 @@
-"""The backend for CPUs: fused sublayers for training, a decoder for single positions, one process for each core."""
+"""Train models faster on a CPU with fused sublayers and worker processes, and generate text faster with a decoder."""

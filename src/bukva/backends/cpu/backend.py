@@ -1,10 +1,10 @@
-"""The backend for CPUs: choose the fastest implementation for each call of the blocks."""
+"""Choose the fastest implementation on a CPU for each call of a GPT's blocks, and start workers for training."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import decoder, forks, sublayers
@@ -28,7 +28,7 @@ class CPUStack(Stack):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the same result as `Stack.forward`."""
+        """Return the result of `Stack.forward` for these arguments, by the fastest code that supports them."""
         if cache is None and self._is_fused(x) and torch.is_grad_enabled():
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
@@ -38,31 +38,39 @@ class CPUStack(Stack):
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
     def new_cache(self, size: int) -> KVCache:
-        """Return an empty cache for `size` positions that the decoder can read."""
+        """Return an empty `DecoderCache` with room for `size` positions."""
         return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
-        """Return whether the compiled functions support the (B, T, C) input and these blocks.
+        """Return whether the compiled loops support these blocks and the input `x`, (B, T, C).
 
-        They need float32 on a CPU, causal blocks, and the attention kernel that bukva.models sets. A study may have
-        replaced that kernel.
+        They need float32 on a CPU, causal blocks, the attention kernel `attend_fused`, which a study may have replaced,
+        and either LayerNorm in all blocks or RMSNorm in all blocks. Subclasses of these norms are not supported: they
+        may compute something else.
         """
         layers = [block.attention for block in self]
+        norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        return is_float and all(layer.causal and layer.attend is attend_fused for layer in layers)
+        is_known = norms in ({nn.LayerNorm}, {nn.RMSNorm})
+        return is_float and is_known and all(layer.causal and layer.attend is attend_fused for layer in layers)
 
 
 class CPU(Backend):
-    """The backend for CPUs."""
+    """Backend that trains on all cores, and computes blocks with compiled loops."""
 
     def stack(self, blocks: Stack) -> Stack:
-        """Return the blocks with fused sublayers and the decoder."""
+        """Return `blocks` as a `CPUStack`."""
         return CPUStack(blocks)
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
-        """Fork a worker for each core if the batch is large enough to divide, and yield their group."""
-        n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1  # a table update is too cheap to split
+        """Fork workers if the batch is large enough to divide (see `forks.n_forks`), and yield the group.
+
+        Each worker calls `work` with its own view of the group. A model without hidden layers gets no workers.
+        """
+        n = (
+            forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1
+        )  # updating a table is too cheap to split
         if n == 1:
             yield ALONE
             return

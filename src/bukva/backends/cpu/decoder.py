@@ -1,8 +1,8 @@
-"""Compute one new position on a CPU with loops that numba compiles. Generation runs them for each character.
+"""Compute the blocks of a GPT for one new position on a CPU, with compiled loops for text generation.
 
 torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory
-bandwidth, and most of the time goes into launching small operations. Here one call computes all blocks. All values
-between the matrix products are float32.
+bandwidth, and most of the time goes into launching small operations. Here one call of `compute` computes all blocks.
+All values between the matrix products are float32.
 
 L is the number of blocks; all other letters are those of bukva.models.attention.
 """
@@ -22,7 +22,7 @@ from bukva.core.compiled import compiled_sums
 from bukva.models.attention import EPSILON, KVCache
 from bukva.models.gpt import ACTIVATIONS, Block
 
-Matrix = npt.NDArray[Any]  # float32; or bf16 as uint16, the upper half of the bits of a float32
+Matrix = npt.NDArray[Any]  # float32, or bf16 as uint16: the upper half of the bits of a float32
 Floats = npt.NDArray[np.float32]
 
 GELU, RELU, RELU2 = range(3)
@@ -30,10 +30,9 @@ CODES = {ACTIVATIONS["gelu"]: GELU, ACTIVATIONS["relu"]: RELU, ACTIVATIONS["relu
 
 
 class Layer(NamedTuple):
-    """Weight and bias of a linear layer or a norm.
+    """Weight and bias of a linear layer or a norm. A layer without a bias has an empty `bias`.
 
-    The arrays of all blocks are stacked, (L, ...); `_layer_at` selects one block. Without a bias in the model,
-    `bias` is empty.
+    In `Weights`, the arrays of the L blocks are stacked, (L, ...), and `_layer_at` selects one block.
     """
 
     weight: Matrix
@@ -43,11 +42,11 @@ class Layer(NamedTuple):
 class Weights(NamedTuple):
     """The weights and settings of all blocks, in the layout that the loops read.
 
-    mlp_proj: second layer of the MLP, with its matrices transposed to (4 C, C).
+    mlp_proj: second layer of the MLP; its matrices are transposed, (4 C, C).
     is_centred: whether the norms subtract the mean, as LayerNorm does.
     epsilon: epsilon of the norms.
     qk_epsilon: epsilon of the norm of queries and keys; negative without QK norm.
-    activation: GELU, RELU or RELU2.
+    activation: one of the constants GELU, RELU and RELU2.
     """
 
     ln_1: Layer
@@ -63,7 +62,7 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> "Weights":
-        """Copy the weights of the blocks into stacked arrays."""
+        """Copy the weights of `blocks` into stacked arrays. All blocks get the settings of the first one."""
         first = blocks[0]
         return cls(
             ln_1=_stacked([block.ln_1 for block in blocks]),
@@ -90,7 +89,11 @@ def _stacked(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
 
 
 class DecoderCache(KVCache):
-    """A KV cache with one buffer for all layers, along with the weights in the layout that the loops read."""
+    """A KV cache that stacks the keys and values of all layers, and keeps a copy of the weights for the loops.
+
+    The weights are copied at the first position that the loops compute. After training has changed the weights, a new
+    cache is needed.
+    """
 
     def __init__(self, blocks: Sequence[Block], size: int) -> None:
         super().__init__(len(blocks), size)
@@ -99,7 +102,7 @@ class DecoderCache(KVCache):
         self.weights: Weights | None = None
 
     def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend every layer's cache by one position, for (1, nh, 1, hs) keys.
+        """Reserve one more position in the cache of every layer. `k`, (1, nh, 1, hs), gives shape and type of a key.
 
         Returns:
             The stacked buffers of the keys and of the values, (L, 1, nh, size, hs) each.
@@ -113,16 +116,20 @@ class DecoderCache(KVCache):
 
 
 def supports(blocks: Sequence[Block], x: Tensor) -> bool:
-    """Return whether the loops can compute the (B, T, C) input.
+    """Return whether the loops can compute `blocks` for the input `x`, (B, T, C).
 
-    They compute a single position of a single text without gradients, and they implement the activations of CODES.
+    The loops compute a single position of a single text, without gradients, and only with an activation in CODES. The
+    caller checks everything that fused sublayers also need, such as the norms.
     """
     is_inference = not (torch.is_grad_enabled() or blocks[0].training)
     return is_inference and x.numel() == x.shape[-1] and blocks[0].mlp.activate in CODES
 
 
 def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor:
-    """Compute the cache's blocks for one position, (1, 1, C) -> (1, 1, C), and add its keys and values to the cache."""
+    """Run the blocks `cache.blocks` on one position, (1, 1, C) -> (1, 1, C).
+
+    The keys and values of this position are appended to the cache.
+    """
     keys, values = cache.extend(x.view(1, cache.blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
     cache.weights = cache.weights or Weights.of(cache.blocks)
     rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
@@ -136,11 +143,11 @@ def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats,
     """Add the output of every block at position `last` to the residual stream `x`, in place.
 
     Args:
-        x: (C,), channels of the residual stream at this position.
-        keys: (L, nh, size, hs), keys of the earlier positions; the keys of this position are added.
-        values: (L, nh, size, hs), values of the earlier positions; the values of this position are added.
+        x: (C,), the residual stream at this position.
+        keys: (L, nh, size, hs), keys of the earlier positions. This function writes the keys at index `last`.
+        values: (L, nh, size, hs), values of the earlier positions. This function writes the values at index `last`.
         last: index of this position.
-        cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated.
+        cos_sin: (2, hs), cosines and sines of the rotation at this position; (2, 0) without rotary positions.
         weights: weights of all blocks.
     """
     for block in range(len(keys)):
@@ -167,14 +174,14 @@ def _add(x: Floats, y: Floats) -> None:
 
 @compiled_sums
 def _linear(x: Floats, layer: Layer) -> Floats:
-    """Apply a linear layer with an (M, N) matrix, (N,) -> (M,).
+    """Apply a linear layer with an (M, N) matrix to `x`, (N,) -> (M,).
 
-    The loop reads four distant rows at a time, because a CPU then prefetches four streams of memory.
+    The loop reads one row of each quarter of the matrix at a time, so that the CPU prefetches four streams of memory.
     """
     weight = layer.weight
     M, N = weight.shape
     quarter = (M + 3) // 4
-    # first rows of the other quarters; they overlap if M is not divisible by 4, and a few rows are computed twice
+    # first rows of the other quarters; if M is not divisible by 4, quarters overlap and a few rows are computed twice
     b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter
     y = np.empty(M, np.float32)
     for i in range(quarter):
@@ -191,9 +198,9 @@ def _linear(x: Floats, layer: Layer) -> Floats:
 
 @compiled_sums
 def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
-    """Add the product of `h`, (N,), and an (N, M) matrix to `x`, (M,), in place.
+    """Apply a linear layer with a transposed matrix, (N, M), to `h`, (N,), and add the result to `x`, (M,), in place.
 
-    The rows of zeros in `h` are not read. ReLU makes many zeros.
+    Row i of the matrix is not read if h[i] is 0. After ReLU, many elements of `h` are 0.
     """
     for i in range(len(h)):
         if h[i]:
@@ -204,7 +211,7 @@ def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
 
 def _to_float32(element: Any) -> np.float32:
     """Convert an element of a matrix to float32."""
-    raise NotImplementedError("compiled code calls the overload below")
+    raise NotImplementedError("_to_float32 exists only in compiled code")
 
 
 @overload(_to_float32)
@@ -220,7 +227,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 @compiled_sums
 def _normalized(x: Floats, layer: Layer, weights: Weights) -> Floats:
-    """Apply LayerNorm or RMSNorm, (C,) -> (C,)."""
+    """Apply the norm `layer`, a LayerNorm or an RMSNorm with the settings in `weights`, (C,) -> (C,)."""
     C = len(x)
     mean = square = np.float32(0)
     if weights.is_centred:
@@ -241,7 +248,7 @@ def _normalized(x: Floats, layer: Layer, weights: Weights) -> Floats:
 
 @compiled_sums
 def _activate(h: Floats, activation: int) -> None:
-    """Apply the activation to `h`, (4 C,), in place."""
+    """Apply `activation`, one of GELU, RELU and RELU2, to `h`, (4 C,), in place."""
     for i in range(len(h)):
         if activation == GELU:
             h[i] *= np.float32(0.5 * (1 + erf(h[i] * 0.5**0.5)))
@@ -253,14 +260,14 @@ def _activate(h: Floats, activation: int) -> None:
 
 @compiled_sums
 def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
-    """Compute attention of one block at position `last`.
+    """Compute the attention of one block for the query at position `last`.
 
     Args:
-        qkv: (3 C,), query, key and value of the position.
-        keys: (nh, size, hs), keys of the earlier positions; the key of this position is added.
-        values: (nh, size, hs), values of the earlier positions; the value of this position is added.
+        qkv: (3 C,), query, key and value at position `last`.
+        keys: (nh, size, hs), keys of the earlier positions. This function writes the key at index `last`.
+        values: (nh, size, hs), values of the earlier positions. This function writes the value at index `last`.
         last: index of the position.
-        cos_sin: (2, hs), or (2, 0) without rotation.
+        cos_sin: (2, hs), cosines and sines of the rotation at this position; (2, 0) without rotary positions.
         epsilon: epsilon of QK norm; negative without QK norm.
 
     Returns:
@@ -295,7 +302,10 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
 
 @compiled_sums
 def _norm_and_rotate(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
-    """Apply QK norm and rotation to `x`, (hs,), a query or a key, and write the result to `y`, (hs,)."""
+    """Normalize and rotate `x`, (hs,), a query or a key, and write the result to `y`, (hs,).
+
+    With a negative `epsilon`, `x` is not normalized; with an empty `cos_sin`, it is not rotated.
+    """
     hs, square = len(x), np.float32(0)
     for i in range(hs):
         square += x[i] * x[i]

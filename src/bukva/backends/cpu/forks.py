@@ -1,9 +1,10 @@
-"""Train one model on all cores of a CPU, in one forked worker process for each core, with shared memory.
+"""Train one model on all cores of a CPU with one forked process for each core. The processes share memory.
 
-Threads that share each operation wait for each other at its end, hundreds of times in an update. For a small model they
-wait longer than they compute. Worker processes that each compute a part of the batch wait only twice in an update:
-to sum the gradients, and after each worker has updated its part of the weights in shared memory. Dividing the
-optimizer's work in this way is a "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
+Threads that compute each operation together wait for each other at the end of each operation, hundreds of times in an
+update. For a small model they wait longer than they compute. Processes that each compute a part of the batch wait only
+three times in an update: before the gradients are summed, before the loss and the norm of the gradient are summed, and
+after each process has updated its part of the weights in shared memory. Dividing the optimizer's work in this way is a
+"zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
 
 Workers are forked when training starts, so they have the text and its n-grams without a copy. They end when training
 ends. If one process dies, the others exit at the next barrier.
@@ -27,17 +28,17 @@ from torch import Tensor
 from bukva.backends.group import Group, norm_of
 from bukva.core.errors import BukvaError
 
-MIN_IDS_PER_WORKER = 256  # for fewer ids of a batch, another process costs more than it saves
+MIN_IDS_PER_WORKER = 256  # with fewer ids of a batch for each process, another process costs more time than it saves
 
 
 @dataclass(frozen=True)
 class Forks(Group):
-    """A group of forked workers, as one of them sees it. Rank 0 is the process that forked the others.
+    """A group of forked processes, as one of them sees it. Rank 0 is the process that forked the others.
 
-    owners: for each parameter, the rank of the worker that updates it.
-    gradients: (n, N) in shared memory, the gradients of n workers for N weights.
-    numbers: two buffers for sums of numbers in turn, (n, 2) each, in shared memory.
-    sockets: the socket to rank 0; in rank 0, the sockets to all others.
+    owners: for each parameter, the rank of the process that updates it.
+    gradients: (n, N) in shared memory, the gradients of n processes for N weights.
+    numbers: endless iterator over two buffers in shared memory, (n, 2) each, for sums of one or two numbers.
+    sockets: the socket to rank 0, or in rank 0 the sockets to all other processes.
     """
 
     owners: Sequence[int] = ()
@@ -46,7 +47,10 @@ class Forks(Group):
     sockets: Sequence[socket.socket] = ()
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients of the parameters that this worker owns, and drop the others."""
+        """Sum the gradients over all processes for the parameters that this process updates (see `owners`).
+
+        The other gradients become None. `Group.sum_gradients` explains arguments and result.
+        """
         buffers = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
         with_gradient = [
             each for each in zip(parameters, buffers, self.owners, strict=True) if each[0].grad is not None
@@ -61,16 +65,16 @@ class Forks(Group):
                 for rank in range(self.size):
                     if rank != self.rank:
                         parameter.grad += buffer[rank].view_as(parameter)
-        norm = norm_of(parameters)  # only the parameters of this worker have a gradient now
+        norm = norm_of(parameters)  # only the parameters of this process have a gradient now
         totals = torch.stack([nats, norm.square()]).double()
-        self._sum(totals)  # gives the same bits in all workers
+        self._sum(totals)  # all processes get the same bits
         return totals[0].float(), totals[1].sqrt().float()
 
     def barrier(self) -> None:
-        """Wait until all workers have called this method.
+        """Wait until all processes have called this method.
 
         Raises:
-            BukvaError: one of the workers has ended.
+            BukvaError: one of the processes has ended.
         """
         try:
             if not self.is_leader:
@@ -85,13 +89,13 @@ class Forks(Group):
             raise BukvaError(f"One of the {self.size} training processes has died. Run the same command to resume.")
 
     def sum(self, value: float) -> float:
-        """Return the sum of `value` over all workers."""
+        """Return the sum of `value` over all processes."""
         total = torch.tensor(value, dtype=torch.float64)
         self._sum(total)
         return float(total)
 
     def _sum(self, values: Tensor) -> None:
-        # two buffers alternate, so that all workers have read a buffer before it is written again
+        # two buffers alternate, so that all processes have read a buffer before it is written again
         rows = next(self.numbers)[:, : values.numel()]
         rows[self.rank] = values
         self.barrier()
@@ -99,7 +103,10 @@ class Forks(Group):
 
 
 def n_forks(batch_size: int, block_size: int) -> int:
-    """Return the number of workers to train with on this machine, for batches of this shape; 1 means no fork."""
+    """Return how many processes should train on this machine, including this one. 1 means that none is forked.
+
+    The number divides `batch_size`, because all processes get the same number of windows, of `block_size` ids each.
+    """
     # outside Linux, system libraries do not survive a fork
     if sys.platform != "linux" or torch.cuda.is_initialized():  # CUDA does not survive a fork
         return 1
@@ -111,18 +118,15 @@ def n_forks(batch_size: int, block_size: int) -> int:
 def forked(
     n: int, work: Callable[[Group], None], parameters: Sequence[Tensor], states: Sequence[Tensor]
 ) -> Iterator[Group]:
-    """Fork n - 1 workers that run `work`, and yield the group as this process sees it.
+    """Fork n - 1 workers, and yield the group as this process sees it. The workers are killed when the with block ends.
 
-    Each worker uses one thread, and so does this process while the block runs.
+    Each worker uses one thread, and so does this process until the with block ends.
 
     Args:
-        n: number of workers, including this process.
-        work: function that each forked process calls with its group before it exits.
-        parameters: the weights to train; they move to shared memory.
-        states: the optimizer's tensors; they move to shared memory.
-
-    Raises:
-        BukvaError: another worker has ended.
+        n: number of processes, including this one.
+        work: function that each worker calls with its own view of the group; the worker exits when `work` returns.
+        parameters: the weights to train; they are moved to shared memory.
+        states: the optimizer's tensors; they are moved to shared memory.
     """
     for tensor in [*parameters, *states]:
         tensor.data = _shared_memory(tensor.nbytes).view(tensor.dtype).view_as(tensor).copy_(tensor.data)
@@ -150,7 +154,7 @@ def forked(
         yield group(0, sockets)
     finally:
         for child in children:
-            os.kill(child, signal.SIGKILL)  # safe, because a worker holds no resources
+            os.kill(child, signal.SIGKILL)  # safe, because a worker only changes shared memory
             os.waitpid(child, 0)
         for other in sockets:
             other.close()
@@ -158,14 +162,15 @@ def forked(
 
 
 def _shared_memory(n_bytes: int) -> Tensor:
-    """Return (n_bytes,) uint8 in memory that this process shares with the processes that it forks."""
+    """Return a (n_bytes,) tensor of uint8 in memory that this process will share with the processes that it forks."""
     return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=torch.uint8)
 
 
 def _owners(sizes: Sequence[int], n: int) -> list[int]:
-    """Assign parameters of these sizes to `n` workers, and return the rank of each parameter's worker.
+    """Divide parameters among `n` processes, and return for each parameter the rank of its process.
 
-    The largest parameters are assigned first, each to the worker with the smallest sum so far.
+    `sizes` has the number of elements of each parameter. The largest parameters are assigned first, each to the process
+    with the fewest elements so far.
     """
     owners, sums = [0] * len(sizes), [0] * n
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
@@ -175,10 +180,10 @@ def _owners(sizes: Sequence[int], n: int) -> list[int]:
 
 
 def _run_and_exit(work: Callable[[Group], None], group: Group) -> NoReturn:
-    """Run `work` and exit, whatever happens.
+    """Call `work` with `group`, and end this process, even after an exception.
 
-    The exit status is always 0 and a BukvaError is not printed, because rank 0 reports it and saves the checkpoint.
-    Signals are ignored for the same reason.
+    The exit status is always 0, and a BukvaError is not printed, because rank 0 reports the error and saves the
+    checkpoint. SIGINT and SIGTERM are ignored for the same reason.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

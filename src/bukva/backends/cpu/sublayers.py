@@ -1,14 +1,15 @@
-"""Fused sublayers for CPUs: torch multiplies the matrices, and a few compiled loops compute the rest.
+"""Compute attention and MLP faster on a CPU: torch multiplies the matrices, and compiled loops compute the rest.
 
-At these sizes a CPU multiplies matrices faster than it reads and writes the tensors between the products. autograd
-spends a pass over memory, a conversion and a call on each operation. Here each sublayer is one autograd function with a
-hand-derived backward pass; a test compares it with the plain layer. The residual stream is float32. The other tensors
-have the type of the matrix products: float32, or bf16. numba has no bf16, so the loops read it as uint16, the upper
-half of the bits of a float32.
+In a small model, a CPU multiplies matrices faster than it reads and writes the tensors between the products. Plain
+torch spends a pass over memory, a conversion and a call on each operation. Here each sublayer is one autograd function
+with a hand-derived backward pass; tests compare it with the plain layer. The residual stream is float32. The other
+tensors have the type of the matrix products: float32, or bf16. numba has no bf16, so the loops read a bf16 as uint16,
+the upper half of the bits of a float32.
 
-M = B T is the number of rows; all other letters are those of bukva.models.attention. Sources: Dao et al. 2022,
-"FlashAttention" (the cost of a pass over memory); Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
-generators" (SplitMix64, for dropout).
+M = B T is the number of rows in a batch; all other letters are those of bukva.models.attention.
+
+Sources: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory); Steele, Lea & Flood 2014, "Fast splittable
+pseudorandom number generators" (SplitMix64, for dropout).
 """
 
 from collections.abc import Callable
@@ -36,22 +37,23 @@ COLUMNS = 32  # attention weights are computed in blocks of this many columns, w
 
 
 class Norm(NamedTuple):
-    """Settings of a norm: LayerNorm if `is_centred`, else RMSNorm, which does not subtract the mean."""
+    """Settings of a norm: LayerNorm if `is_centred`, otherwise RMSNorm, which does not subtract the mean."""
 
     is_centred: bool
     epsilon: float
 
     @classmethod
     def of(cls, layer: nn.Module) -> "Norm":
-        """Read the settings from a norm layer."""
+        """Read the settings of `layer`, an nn.LayerNorm or an nn.RMSNorm. `CPUStack` leaves other norms to torch."""
         return cls(isinstance(layer, nn.LayerNorm), layer.eps or EPSILON)
 
 
 class DropoutMask(NamedTuple):
     """A dropout mask (Srivastava et al. 2014).
 
-    An element becomes zero with probability threshold / 65536, and is multiplied by `factor` otherwise. Each random
-    number is a function of the seed and the element's index, so the backward pass recomputes the mask.
+    An element becomes zero with probability `threshold` / 65536, and is multiplied by `factor` otherwise. Each random
+    number depends only on `seed` and the index of the element. So the mask is not stored: the backward pass computes it
+    again.
     """
 
     seed: np.uint64
@@ -60,7 +62,7 @@ class DropoutMask(NamedTuple):
 
     @classmethod
     def draw(cls, p: float) -> "DropoutMask":
-        """Draw a mask for dropout probability `p`, with a seed from torch's generator."""
+        """Return a mask for dropout probability `p`, with a seed from torch's generator if `p` is not 0."""
         seed = torch.empty((), dtype=torch.int64).random_().item() if p else 0
         return cls(u64(seed), u64(round(p * 2**16)), f32(1 / (1 - p)))
 
@@ -75,7 +77,8 @@ class AttentionSpec(NamedTuple):
     cos_sin: (2, T, hs), the result of `rotary_cos_sin`.
     qk_norm: whether queries and keys are normalized.
     norm: settings of the norm before attention.
-    weights_mask, output_mask: dropout of the attention weights and of the output.
+    weights_mask: dropout of the attention weights.
+    output_mask: dropout of the sublayer's output.
     dtype: type of the matrix products.
     """
 
@@ -89,9 +92,12 @@ class AttentionSpec(NamedTuple):
 
 
 def add_attention(block: Block, x: Tensor, cos_sin: Tensor | None) -> Tensor:
-    """Return x + attention(ln_1(x)), (B, T, C) -> (B, T, C)."""
+    """Return x + attention(ln_1(x)) with the layers of `block`, (B, T, C) -> (B, T, C).
+
+    `cos_sin`, (2, T, hs), is the result of `rotary_cos_sin`, or None without rotary positions.
+    """
     layer, norm = block.attention, block.ln_1
-    if cos_sin is None:  # rotate by angles of 0
+    if cos_sin is None:  # a rotation by 0 changes nothing
         cos_sin = torch.tensor([1.0, 0.0]).view(2, 1, 1).expand(2, x.shape[1], layer.head_size)
     p = layer.dropout if layer.training else 0.0
     spec = AttentionSpec(
@@ -160,7 +166,7 @@ class _AddAttention(torch.autograd.Function):
 
 
 def add_mlp(block: Block, x: Tensor) -> Tensor:
-    """Return x + mlp(ln_2(x)), (..., C) -> (..., C)."""
+    """Return x + mlp(ln_2(x)) with the layers of `block`, (..., C) -> (..., C)."""
     layer, norm = block.mlp, block.ln_2
     mask = DropoutMask.draw(layer.dropout.p if layer.training else 0.0)
     settings = layer.activate, Norm.of(norm), mask, _dtype()
@@ -244,15 +250,15 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _linear_back(dy: Tensor, x: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the float32 gradients of the weight and of the bias."""
+    """Return the float32 gradients of the weight and the bias of a linear layer. Without a bias, the second is None."""
     return (dy.T @ x).float(), dy.float().sum(0) if has_bias else None
 
 
 def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: torch.dtype) -> tuple[Tensor, Floats]:
-    """Normalize the rows of `x`, (M, C).
+    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, (M, C).
 
     Returns:
-        The normalized rows in `dtype`, (M, C), and the mean and the factor of each row, (M, 2).
+        The normalized rows in `dtype`, (M, C), and the statistics of each row for `_normed_back`, (M, 2).
     """
     h, stats = torch.empty_like(x, dtype=dtype), np.empty((len(x), 2), f32)
     _normalize(
@@ -270,29 +276,29 @@ def _normed_back(
         dh: (M, C), gradient of the norm's output.
         x: (M, C), input of the norm.
         gain: (C,), weight of the norm.
-        stats: (M, 2), mean and factor of each row, from `_normed`.
+        stats: (M, 2), the statistics of each row, from `_normed`.
         dout: (M, C), gradient of x + sublayer(x).
         norm: settings of the norm.
         has_shift: whether the norm has a bias.
 
     Returns:
-        The gradients of x, (M, C), of the gain, (C,), and of the shift, (C,) or None.
+        The gradients of `x`, (M, C), of the weight, (C,), and of the bias, (C,), or None without a bias.
     """
     dx, dgain, dshift = torch.empty_like(x), torch.zeros_like(gain), torch.zeros_like(gain)
     arrays = (dh, x, gain, dout, dx, dgain, dshift)
-    _normalise_back(norm.is_centred, stats, *map(_array, arrays))
+    _normalize_back(norm.is_centred, stats, *map(_array, arrays))
     return dx, dgain, dshift if has_shift else None
 
 
 def _added(x: Tensor, y: Tensor, mask: DropoutMask) -> Tensor:
-    """Add dropout(y), the output of a sublayer, to `x`, the residual stream; all (M, C)."""
+    """Return x + dropout(y), where `x` is the residual stream and `y` the output of a sublayer; all (M, C)."""
     out = torch.empty_like(x)
     _add(_array(x), _array(y), *mask, _array(out))
     return out
 
 
 def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
-    """Return the gradient of `y` in `_added`, (M, C) of `dtype`, from the gradient of the residual stream, (M, C)."""
+    """Return the gradient of the argument `y` of `_added`, (M, C) in `dtype`, given the gradient of the result."""
     dy = torch.empty_like(dout, dtype=dtype)
     _add_back(_array(dout), *mask, _array(dy))
     return dy
@@ -303,7 +309,7 @@ def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
 
 def _to_float32(element: Any) -> np.float32:
     """Convert an element of an array to float32."""
-    raise NotImplementedError("compiled code calls the overload below")
+    raise NotImplementedError("_to_float32 exists only in compiled code")
 
 
 @overload(_to_float32, inline="always")
@@ -318,8 +324,8 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 def _to_type_of(element: Any, x: np.float32) -> Any:
-    """Convert a float32 to the type of `element`. A bf16 is the nearest one, ties to even."""
-    raise NotImplementedError("compiled code calls the overload below")
+    """Convert `x` to the type of `element`. In bf16, `x` is rounded to the nearest value, ties to even."""
+    raise NotImplementedError("_to_type_of exists only in compiled code")
 
 
 @overload(_to_type_of, inline="always")
@@ -336,9 +342,9 @@ def _to_type_of_overload(element: Any, x: np.float32) -> Any:  # noqa: ARG001 (o
 
 @compiled_sums
 def _to_ordered_int(x: np.float32) -> np.int32:
-    """Map a float32 to an integer so that the order is preserved.
+    """Map a float32 to an integer, so that a larger float32 gives a larger integer.
 
-    The maximum of integers is computed with vector instructions, unlike the maximum of floats.
+    The compiler uses vector instructions for the maximum of integers, but not for the maximum of floats.
     """
     bits = f32(x).view(i32)
     return i32(bits ^ i32(i32(bits >> i32(31)) & i32(0x7FFFFFFF)))
@@ -346,15 +352,15 @@ def _to_ordered_int(x: np.float32) -> np.int32:
 
 @compiled_sums
 def _from_ordered_int(number: np.int32) -> np.float32:
-    """Invert `_to_ordered_int`."""
+    """Return the float32 that `_to_ordered_int` maps to `number`."""
     return i32(number ^ i32(i32(number >> i32(31)) & i32(0x7FFFFFFF))).view(f32)
 
 
 @compiled_sums
 def _exp(x: np.float32) -> np.float32:
-    """Compute e^x for x <= 0 as 2^n times 2^r, where n is the integer nearest to x / ln 2.
+    """Compute e^x for x <= 0 as 2^n times 2^r, where n is the integer nearest to x / ln 2, and r = x / ln 2 - n.
 
-    2^n is written as the bits of a float32, and 2^r is a polynomial.
+    The bits of the float32 2^n are computed directly, and a polynomial approximates 2^r.
     """
     y = max(x * f32(1.4426950408889634), f32(-126.0))
     n = np.floor(y + f32(0.5))
@@ -368,7 +374,7 @@ def _exp(x: np.float32) -> np.float32:
 
 @compiled_sums
 def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
-    """Return whether dropout keeps element `i`. Four elements share the 64 random bits of one SplitMix64 number."""
+    """Return whether dropout keeps element `i`. It uses 16 of the 64 bits of random number i // 4 of SplitMix64."""
     z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
@@ -380,7 +386,11 @@ def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
 def _normalize(
     x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
 ) -> None:
-    """Write the norm of `x`, (M, C), to `h`, (M, C), and the mean and the factor of each row to `stats`, (M, 2)."""
+    """Apply LayerNorm or, if not `is_centred`, RMSNorm to the rows of `x`, (M, C), and write the result to `h`, (M, C).
+
+    The weight of the norm is `gain`, and its bias `shift`. `stats`, (M, 2), receives for each row the mean that is
+    subtracted, which is 0 for RMSNorm, and the factor by which the difference is multiplied.
+    """
     M, C = x.shape
     for i in range(M):
         mean, square = f32(0), f32(0)
@@ -397,11 +407,16 @@ def _normalize(
 
 
 @compiled_sums
-def _normalise_back(
+def _normalize_back(
     is_centred: bool, stats: Floats, dh: Array, x: Floats, gain: Floats, dout: Floats, dx: Floats, dgain: Floats,
     dshift: Floats,
 ) -> None:  # fmt: skip
-    """Write `dout` plus the gradient through the norm to `dx`, all (M, C). Add to `dgain` and `dshift`, (C,) each."""
+    """Compute the backward pass of `_normalize` and of the residual connection around it.
+
+    `dh` is the gradient of `h`, and `dout` the gradient that the residual connection passes on; both (M, C). The
+    gradient of `x` is written to `dx`, (M, C). The gradients of `gain` and `shift` are added to `dgain` and `dshift`,
+    (C,) each.
+    """
     M, C = x.shape
     for i in range(M):
         mean, factor = stats[i, 0], stats[i, 1]
@@ -445,16 +460,14 @@ def _add_back(x: Floats, seed: np.uint64, threshold: np.uint64, factor: np.float
 
 @compiled_sums
 def _norm_and_rotate(projected: Array, cos_sin: Floats, qk_norm: bool, rotated: Array, factors: Floats) -> None:
-    """Normalize and rotate queries and keys, and copy the values.
-
-    Queries are also scaled by hs^-0.5.
+    """Normalize and rotate the queries and keys, scale the queries by hs^-0.5, and copy the values.
 
     Args:
         projected: (B, T, 3, nh, hs), queries, keys and values.
-        cos_sin: (2, T, hs).
+        cos_sin: (2, T, hs), the result of `rotary_cos_sin`.
         qk_norm: whether queries and keys are normalized.
-        rotated: (3, B, nh, T, hs), receives the results.
-        factors: (2, B, nh, T), receives the factors of the norms.
+        rotated: (3, B, nh, T, hs), receives queries, keys and values.
+        factors: (2, B, nh, T), receives the factor by which each query and key was normalized; 1 without QK norm.
     """
     B, T, _, nh, hs = projected.shape
     half = hs // 2
@@ -506,7 +519,9 @@ def _norm_and_rotate_back(
                         g[j], g[half + j] = first * cos - second * sin, first * sin + second * cos
                     if hs % 2:
                         g[hs - 1] = _to_float32(drotated[b, h, t, hs - 1])
-                    if qk_norm:  # remove the component along the vector, because the norm fixes the vector's length
+                    if (
+                        qk_norm
+                    ):  # remove the gradient's component along the vector, because the norm fixes the vector's length
                         for j in range(hs):
                             along += g[j] * _to_float32(projected[b, t, part, h, j])
                         along *= factor * factor / f32(hs)
@@ -522,9 +537,9 @@ def _norm_and_rotate_back(
 
 @compiled_sums
 def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
-    """Turn scores, (n, T, T), into attention weights in place. Row t sums to 1 over the columns 0 to t.
+    """Turn `scores`, (n, T, T), into attention weights in place. Columns 0 to t of row t sum to 1; the others are 0.
 
-    With dropout, the weights after dropout are written to `kept`, (n, T, T).
+    If `threshold` is not 0, the weights after dropout are written to `kept`, (n, T, T).
     """
     n, T, _ = scores.shape
     e, visible, limit = np.empty(T, f32), np.zeros(2 * T, f32), np.full(2 * T, LOWEST, i32)
@@ -558,9 +573,9 @@ def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, 
 def _softmax_back(
     weights: Array, dweights: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32
 ) -> None:
-    """Turn the gradients of the weights, (n, T, T), into gradients of the scores, in place.
+    """Turn `dweights`, the gradients of the attention weights, (n, T, T), into gradients of the scores, in place.
 
-    With dropout, the weights after dropout are recomputed and written to `kept`, (n, T, T).
+    If `threshold` is not 0, the weights after dropout are recomputed and written to `kept`, (n, T, T).
     """
     n, T, _ = weights.shape
     g = np.empty(T, f32)
@@ -578,7 +593,7 @@ def _softmax_back(
                     kept[a, t, j] = 0
             for j in range(S):
                 total += _to_float32(weights[a, t, j]) * g[j]
-            for j in range(S):  # weights in the columns after t are 0
+            for j in range(S):  # weights in the columns after t are 0, so these columns need no mask
                 dweights[a, t, j] = _to_type_of(weights[a, t, j], _to_float32(weights[a, t, j]) * (g[j] - total))
             for j in range(S, T):
                 dweights[a, t, j] = 0
@@ -586,7 +601,7 @@ def _softmax_back(
 
 @compiled_sums
 def _transpose(x: Array, y: Array) -> None:
-    """Copy `x`, (B, n, m, hs), transposed to `y`, (B, m, n, hs). This joins heads, or splits them."""
+    """Copy `x`, (B, n, m, hs), to `y`, (B, m, n, hs), with axes 1 and 2 exchanged. This joins or splits heads."""
     B, n, m, hs = x.shape
     for b in range(B):
         for i in range(n):

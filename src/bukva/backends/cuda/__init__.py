@@ -1,1 +1,1 @@
-"""The backend for GPUs: a whole update as one CUDA graph, and compiled losses in long training runs."""
+"""Run each update on a GPU as one CUDA graph, with a compiled loss function in long training runs."""

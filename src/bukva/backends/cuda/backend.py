@@ -1,4 +1,4 @@
-"""The backend for GPUs: one launch for each update, and compiled losses if they save more time than they cost."""
+"""Launch each update on a GPU as one CUDA graph, and compile the loss function if that saves time."""
 
 import contextlib
 import math
@@ -13,19 +13,19 @@ from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
 
-# On one H100, compiled losses saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for an update of
-# 1.05 TFLOP (docs/scaling-method.md). These constants are the line through both points.
+# On one H100, a compiled loss function saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for an
+# update of 1.05 TFLOP (docs/scaling-method.md). The saved time is assumed to be linear in the FLOPs of an update.
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
 FLOPS_PER_WEIGHT = 6  # per id: a multiplication and an addition in the forward pass, twice as many in the backward pass
-MESSAGE_CHARS = 300  # longest quotation of an error; the compiler's errors fill pages
+MESSAGE_CHARS = 300  # quoted errors are cut to this length, because an error of the compiler can fill pages
 
 
 class CUDA(Backend):
-    """The backend for GPUs."""
+    """Backend that captures each update as one CUDA graph."""
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:
-        """Return an update that runs as one CUDA graph. With several processes, return `update` unchanged."""
+        """Return an update that runs as one CUDA graph. If `group` has several processes, return `update` unchanged."""
         if group.size == 1:
             device = next(job.model.parameters()).device
             return RecordedUpdate(job, update, torch.cuda.default_generators[device.index], CUDARecorder(device))
@@ -35,9 +35,15 @@ class CUDA(Backend):
 
 
 class RecordedUpdate:
-    """An update that is recorded as a graph at the first batch, and falls back to the plain update on failure.
+    """An update that is captured as a CUDA graph at the first batch. If the capture fails, `update` is used instead.
 
-    A message on stderr reports the choice and the reason.
+    A message on stderr says whether a graph is used, and why.
+
+    Args:
+        job: the training run. The learning rate of its optimizer becomes a tensor on the device.
+        update: the plain update.
+        generator: the device's random number generator, from which dropout draws.
+        recorder: captures and replays the update.
     """
 
     def __init__(self, job: TrainingJob, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
@@ -48,7 +54,7 @@ class RecordedUpdate:
         self.make: Update = self._first
 
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
-        """Update the model from one batch. Return (2,): the loss and the norm of the gradient."""
+        """Make one update from the micro-batches in `batch`. Return (2,): the loss and the norm of the gradient."""
         return self.make(batch)
 
     def _first(self, batch: Iterable[Examples]) -> Tensor:
@@ -57,16 +63,21 @@ class RecordedUpdate:
         return self.make(examples)
 
     def _record(self, batch: list[Examples]) -> Update:
-        """Record an update for batches of this shape, with compiled losses if they save time."""
+        """Capture an update as a CUDA graph, with a compiled loss function if that saves time.
+
+        The graph fits all batches of the same shape as `batch`. If the capture fails, return the plain update.
+        """
         seconds = seconds_saved(self.job)
-        how = f"without compiled losses (they would save {seconds:.0f} s, compiling takes {COMPILE_SECONDS:.0f} s)"
+        how = (
+            f"without a compiled loss function (it saves {seconds:.0f} s, but compiling takes {COMPILE_SECONDS:.0f} s)"
+        )
         if seconds > COMPILE_SECONDS:
             with compiled_losses(self.job.model):
                 if error := self.graphed.warm_up(batch):
-                    _say(f"compiling the losses failed: {_one_line(error)}")
-                    how = "without compiled losses"
+                    _say(f"compiling the loss function failed: {_one_line(error)}")
+                    how = "without a compiled loss function"
                 else:
-                    return self._capture("with compiled losses")
+                    return self._capture("with a compiled loss function")
         if error := self.graphed.warm_up(batch):
             return self._fall_back(error)
         return self._capture(how)
@@ -79,16 +90,16 @@ class RecordedUpdate:
 
     def _fall_back(self, error: Exception) -> Update:
         if isinstance(error, torch.OutOfMemoryError):
-            _say("training without a CUDA graph, because the GPU does not have enough memory for it.")
+            _say("training without a CUDA graph, because the GPU does not have enough memory for a graph.")
         else:
-            _say(f"training without a CUDA graph, because recording the update failed: {_one_line(error)}")
+            _say(f"training without a CUDA graph, because capturing the update failed: {_one_line(error)}")
         return self.plain
 
 
 @contextlib.contextmanager
 def compiled_losses(model: LanguageModel) -> Iterator[None]:
-    """Compile the losses of a model with torch.compile while the block runs."""
-    torch.compiler.reset()  # otherwise dynamo stops compiling a function after eight models
+    """Replace `model.losses` with a version compiled by torch.compile, until the with block ends."""
+    torch.compiler.reset()  # otherwise torch.compile stops compiling a function after eight models
     model.__dict__["losses"] = torch.compile(model.losses, dynamic=False, fullgraph=True)
     try:
         yield
@@ -97,14 +108,14 @@ def compiled_losses(model: LanguageModel) -> Iterator[None]:
 
 
 def seconds_saved(job: TrainingJob) -> float:
-    """Return the seconds that compiled losses save in the whole run, estimated from its size."""
+    """Estimate how many seconds a compiled loss function saves in the whole run. The compile time is not subtracted."""
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)
     return job.n_updates * (SAVED_SECONDS + SAVED_SECONDS_PER_FLOP * flops)
 
 
 def _one_line(error: Exception) -> str:
-    # the error at the end of a failed capture hides the error that caused the failure
+    # ending a failed capture raises an error of its own, whose context is the error that caused the failure
     return " ".join(str(error.__context__ or error).split())[:MESSAGE_CHARS]
 
 

@@ -1,7 +1,7 @@
-"""Record a whole update once and launch it as one CUDA graph.
+"""Capture a whole update once as a CUDA graph, and replay the graph for every batch.
 
-An update of a small GPT launches hundreds of kernels, and the GPU waits for the CPU between them. On an H100 an update
-of the default GPT took 20.4 ms, and a replay of the recorded update takes 1.4 ms (docs/scaling-method.md). A replay
+An update of a small GPT launches hundreds of kernels, and between two kernels the GPU waits for the CPU. On an H100 an
+update of the default GPT took 20.4 ms without a graph and 1.4 ms as a graph (docs/scaling-method.md). A replay
 repeats the same kernels on the same memory. So everything that differs between updates is read from tensors on the
 device:
 
@@ -22,54 +22,60 @@ from torch import Tensor
 from bukva.backends.base import Update
 from bukva.models.base import Examples
 
-WARM_UPS = 3  # updates before the recording; libraries choose algorithms and allocate workspaces in them
+WARM_UPS = 3  # updates before the capture, during which libraries choose algorithms and allocate workspaces
 IN_FLIGHT = 2  # number of updates that the CPU may queue ahead of the GPU
 
 Replay = Callable[[], Tensor]
 
 
 class Recorder(Protocol):
-    """Interface for recording and replaying an update. Tests implement it with a tracer on the CPU."""
+    """The interface by which `GraphedUpdate` captures and replays an update. Tests implement it on the CPU."""
 
     def warm_up(self, update: Replay) -> None:
-        """Run the update a few times without recording it."""
+        """Run `update` a few times without capturing it."""
 
     def record(self, update: Replay) -> Replay:
-        """Record the update without running it. Return a function that replays the recording."""
+        """Capture `update` without running it. Return a function that replays the captured operations."""
 
     def load(self, inputs: Sequence[Tensor], batch: Sequence[Tensor]) -> None:
-        """Copy the tensors of a batch into the fixed input buffers."""
+        """Copy the tensors of `batch` into `inputs`, the buffers that the captured update reads."""
 
 
 class GraphedUpdate:
-    """An update that is warmed up and captured once, and replayed for every batch.
+    """An update that is captured once, by `warm_up` and then `capture`, and replayed for every batch.
 
-    The first update is also a replay, and all changes of the warm-up are undone. So a resumed run ends in the same
-    bytes as an uninterrupted run.
+    Both methods leave weights, optimizer and random numbers unchanged. So every update of a run is a replay, and a
+    resumed run ends in the same bytes as an uninterrupted run.
 
     Args:
         update: the plain update.
-        changed: all tensors that an update changes: the weights and the optimizer's state.
+        changed: all tensors that `update` changes, which are the weights and the optimizer's state.
         generator: the device's random number generator, from which dropout draws.
-        recorder: implementation of recording and replaying.
+        recorder: captures and replays the update.
     """
 
     def __init__(
         self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: Recorder
     ) -> None:
         self.update, self.changed, self.generator, self.recorder = update, changed, generator, recorder
-        self.fixed: list[Examples] = []  # the batch that the graph reads
+        self.fixed: list[Examples] = []  # copies of the micro-batches; the graph reads them
         self.inputs: list[Tensor] = []  # the tensors of `fixed`
         self.replay: Replay | None = None
 
     def warm_up(self, batch: Sequence[Examples]) -> Exception | None:
-        """Run updates on batches of this shape, and undo their changes. Return the error if an update fails."""
+        """Run a few updates on a copy of `batch`, then undo their changes.
+
+        The copy stays allocated, because the captured update reads it.
+
+        Returns:
+            The error if an update failed, else None.
+        """
         self.fixed = [part.map(lambda tensor: tensor.to(self.generator.device, copy=True)) for part in batch]
         self.inputs = [tensor for part in self.fixed for tensor in part.tensors()]
         return self._try_and_undo(lambda: self.recorder.warm_up(lambda: self.update(self.fixed)))
 
     def capture(self) -> Exception | None:
-        """Record the update. Return the error if recording fails."""
+        """Capture the update. Call `warm_up` first. Return the error if the capture failed, else None."""
 
         def record() -> None:
             self.replay = self.recorder.record(lambda: self.update(self.fixed))
@@ -77,19 +83,19 @@ class GraphedUpdate:
         return self._try_and_undo(record)
 
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
-        """Update the model from one batch. Return (2,): the loss and the norm of the gradient.
+        """Make one update from the micro-batches in `batch`. Return (2,): the loss and the norm of the gradient.
 
         Raises:
-            ValueError: the batch and the recorded batch differ in shape.
+            ValueError: no update was captured, or `batch` differs in shape from the batch that was captured.
         """
         tensors = [tensor for part in batch for tensor in part.tensors()]
         if self.replay is None or [tensor.shape for tensor in tensors] != [fixed.shape for fixed in self.inputs]:
-            raise ValueError("no update was recorded for batches of this shape")
+            raise ValueError("no update was captured for a batch of this shape")
         self.recorder.load(self.inputs, tensors)
         return self.replay().clone()  # the next replay overwrites the result
 
     def _try_and_undo(self, function: Callable[[], None]) -> Exception | None:
-        """Call `function`, then restore the changed tensors and the generator. Return the error if the call fails."""
+        """Call `function`, then restore tensors and generator. Return the error if the call failed, else None."""
         before = [tensor.detach().clone() for tensor in self.changed]
         random = self.generator.get_state()
         try:
@@ -105,17 +111,17 @@ class GraphedUpdate:
 
 
 class CUDARecorder:
-    """Recorder that uses torch.cuda.graph."""
+    """Recorder that captures and replays updates with torch.cuda.graph."""
 
     def __init__(self, device: torch.device) -> None:
-        self.copies = torch.cuda.Stream(device)  # copies batches to the device while a graph runs
+        self.copies = torch.cuda.Stream(device)  # batches are copied to the device on this stream while a graph runs
         self.staged: list[Tensor] = []  # the next batch, on the device
-        self.taken = torch.cuda.Event()  # recorded when the staged batch has been copied into the inputs
-        self.running: deque[torch.cuda.Event] = deque()
+        self.taken = torch.cuda.Event()  # marks the end of copying the staged batch into the inputs
+        self.running: deque[torch.cuda.Event] = deque()  # each marks the end of a queued update
         self.graphs: list[torch.cuda.CUDAGraph] = []
 
     def warm_up(self, update: Replay) -> None:
-        """Run the update on a side stream, as torch's documentation requires."""
+        """Run `update` WARM_UPS times on a side stream, as torch's documentation requires before a capture."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         try:
@@ -126,11 +132,14 @@ class CUDARecorder:
             torch.cuda.current_stream().wait_stream(stream)  # the caller undoes the changes on the current stream
 
     def record(self, update: Replay) -> Replay:
-        """Record the update as a graph."""
+        """Capture `update` as a CUDA graph. Return a function that launches the graph.
+
+        The function returns the result of the update in a tensor that the next launch overwrites.
+        """
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
-        self.graphs.append(graph)  # after a failed capture, the allocator still refers to the graph
+        self.graphs.append(graph)  # keeps the graph alive: the allocator refers to it even after a failed capture
         try:
-            # the global mode would forbid the prefetching thread to allocate pinned memory during the capture
+            # in the mode "global", the prefetching thread could not allocate pinned memory during the capture
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 result = update()
         finally:
@@ -144,7 +153,7 @@ class CUDARecorder:
         return replay
 
     def load(self, inputs: Sequence[Tensor], batch: Sequence[Tensor]) -> None:
-        """Copy a batch from pinned memory to the device while the graph runs, and into its inputs after the run."""
+        """Copy `batch` to the device while the previous update runs, and into `inputs` when that update has ended."""
         if not self.staged:
             self.staged = [torch.empty_like(tensor) for tensor in inputs]
             self.taken.record()
@@ -158,7 +167,7 @@ class CUDARecorder:
         self.taken.record()
 
     def _wait_if_far_ahead(self) -> None:
-        """Wait until at most IN_FLIGHT updates are queued, so that the progress bar shows the GPU's speed."""
+        """Wait until at most IN_FLIGHT updates are queued, so that the progress bar shows the speed of the GPU."""
         event = torch.cuda.Event()
         event.record()
         self.running.append(event)
