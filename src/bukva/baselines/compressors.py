@@ -1,6 +1,7 @@
 """Score general-purpose compressors as language models.
 
-The score of a compressor is the number of bits that each held-out character adds to the compressed training split:
+The score of a compressor is the number of bits that the held-out text adds to the compressed training split, divided by
+the number of characters of the held-out text:
 
     8 (C(train + held out) - C(train)) / characters of the held-out text
 

@@ -21,7 +21,7 @@ def compress(text: HeldOut) -> Rows:
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
-    """Score the unigram, the bigram and the n-grams of the training split on val and test, and add the compressors.
+    """Score the unigram, the bigram and the n-grams of the training split. Combine the scores with `compressed`.
 
     Args:
         text: all splits.

@@ -59,14 +59,14 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B have the same parameters and code, so that they differ at most in seeds."""
+        """Whether A and B have the same code, and the same parameters except the seed of the compared model."""
         return not self.changed and not self.code
 
 
 def compare(
     names: Sequence[str], model: str, split: str, seeds: Collection[int] = (), *, adaptive: bool = False
 ) -> list[Comparison]:
-    """Compare every other experiment with the first one. The p-values are corrected for their number (Holm).
+    """Compare every other experiment with the first one. The p-values are corrected for the number of comparisons.
 
     An experiment is compared together with all trainings that differ from it only in the seed. If all experiments in
     `names` differ only in the seed, each is represented by its own training alone, and `seeds` has no effect.
@@ -81,7 +81,7 @@ def compare(
 
     Raises:
         BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
-            does not exist; or the scores cannot be compared. The message says what differs.
+            does not exist; or the scores cannot be compared. The message gives the reason.
     """
     if adaptive and model != "gpt":
         raise BukvaError(f"compare --adaptive: {model} has no adaptive scores, only the GPT has.")
@@ -203,9 +203,9 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Return one sentence that says for which kind of text the verdicts hold.
+    """Return a list with one sentence, which says for which kind of text the verdicts hold.
 
-    Return an empty list if the value of split.strategy is unknown.
+    The list is empty if the value of split.strategy is unknown.
     """
     strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:

@@ -100,7 +100,7 @@ class Setting:
 
     @property
     def chars_seen(self) -> int:
-        """Number of characters that the first training had processed when it ended."""
+        """Number of characters that the first training has processed in all its steps."""
         return self.result.curves[self.model][-1][1]
 
     @cached_property

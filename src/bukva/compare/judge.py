@@ -45,7 +45,7 @@ PrintLine = Callable[[str], None]
 
 
 def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
-    """Begin a ledger (the list of all tries), and train the baseline with as many seeds as a try can have.
+    """Begin a ledger (the list of all tries), and train the baseline with the maximum number of seeds, 8.
 
     Args:
         name: name of the experiment that is the first baseline.
@@ -152,7 +152,10 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
 
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, print_line: PrintLine) -> Try:
-    """Test the try after 1, 2, 4 and 8 seeds, and train the missing seeds before each test. Stop at a decision."""
+    """Test a try with 1, 2, 4 and 8 seeds, until it is kept or discarded. Return the try with its verdict.
+
+    Missing seeds are trained before each test. If the last test does not decide, the verdict is "cannot tell".
+    """
     level, p = ledger.next_level, 1.0
     print_line(
         f"Try {opened.number}, {name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
@@ -197,7 +200,7 @@ def _line(last: Look) -> str:
 
 
 def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
-    """Train the baseline with more seeds until it has as many as a try can have.
+    """Train the missing seeds of the baseline, until it has the maximum number of seeds, 8.
 
     The new scores are added to the ledger. Nothing happens if no seed is missing.
     """
@@ -211,17 +214,17 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return by how many bits per character the selection on val can make the winner's score on val too good.
+    """Return an upper limit, in bits per character, for how much better the winner looks on val than it is.
 
-    This upper limit assumes that all decided tries are equally good, and that their scores on val differ only by chance
-    (see `expected_luck`). It is 0 if no try is decided.
+    Tries were kept or discarded by their scores on val, so the winner may have been selected by chance. The limit
+    assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try has been decided.
     """
     errors = [each.text_se for each in ledger.decided]  # of a difference: sqrt(2) times the standard error of a score
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
 def finish(ledger: Ledger) -> Comparison:
-    """Compare the last baseline, the winner, with the first baseline on test. Close the ledger.
+    """Compare the winner, which is the last baseline, with the first baseline on test. Close the ledger.
 
     Raises:
         BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
@@ -255,9 +258,9 @@ def _trained(setting: Setting, name: str) -> Trained:
 
 
 def _with_seeds(setting: Setting, name: str, n: int, print_line: PrintLine) -> Setting:
-    """Train the missing ones of n consecutive seeds, and return the setting with exactly these n seeds.
+    """Return the setting with exactly n consecutive seeds, beginning with the lowest seed of `setting`.
 
-    The first of the n seeds is the lowest seed that the setting already has.
+    Missing seeds are trained first.
 
     Raises:
         BukvaError: a seed is missing and the code or data of the checkout differ from the setting, or a training fails.

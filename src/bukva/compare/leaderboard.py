@@ -1,7 +1,7 @@
-"""Build the leaderboard: group all experiments by setting, sort them by score on val, and compare with the baseline.
+"""Build the leaderboard: group experiments by setting, sort the settings by their scores on val, and compare them.
 
-Scores on different texts cannot be compared. Settings that were scored on another val text than the baseline are listed
-in separate tables, one for each text, without verdicts.
+Every setting is compared with a baseline. Scores on different texts cannot be compared. So settings that were scored on
+another val text than the baseline are listed in separate tables, one for each text, without verdicts.
 
 A setting that was chosen by its score looks better than it is. So the leaderboard does not use test. For the best of
 several settings, it also shows the gain to expect from luck alone. As soon as the best setting has three seeds that no
@@ -132,7 +132,7 @@ def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """Compare every setting with the first one, the baseline. The p-values are corrected for their number (Holm)."""
+    """Compare every setting with the first one, the baseline. P-values are corrected for the number of settings."""
     baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]

@@ -23,7 +23,7 @@ DIGITS = 6  # decimal places of a number in bits
 
 @dataclass(frozen=True)
 class Trained:
-    """The trainings of one setting: they have the same parameters and code, and different seeds.
+    """The trainings of one setting, which differ only in the seed.
 
     name: name of the experiment that was judged, or of the baseline.
     key: `key` of the setting (see `compare.groups.Setting`).
@@ -122,7 +122,7 @@ class Ledger:
         return len(self.first.seeds) + n_kept + n_others
 
     def noise_floor(self, known: Floor) -> Floor:
-        """Pool the standard deviations between the seeds of each setting in the ledger with `known`."""
+        """Pool `known` with the standard deviation between seeds of each setting in the ledger."""
         groups = {each.trained.key: each.trained.bits for each in self.decided}
         groups |= {each.key: each.bits for each in (self.first, self.baseline)}
         return noise_floor(list(groups.values()), known)
@@ -142,10 +142,10 @@ def add(event: str, **values: Any) -> Ledger:
     """Append a line to the ledger, and return the ledger with this line.
 
     Args:
-        event: what the line adds: `try` (a new try), `verdict` (a try with its verdict), `baseline` (the baseline with
-            more seeds), or `final` (the verdict on test).
-        **values: the fields of a Try for `try` and `verdict`, `baseline` with the fields of a Trained, or `verdict` for
-            `final`.
+        event: what the line adds: "try" (a new try), "verdict" (a try with its verdict), "baseline" (the baseline with
+            more seeds), or "final" (the verdict on test).
+        **values: the other keys of the line. For "try" and "verdict", they are the fields of a Try. For "baseline", the
+            only key is `baseline`, with the fields of a Trained. For "final", the only key is `verdict`.
     """
     lines = _lines()
     _append({"event": event, **values}, lines)

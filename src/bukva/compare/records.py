@@ -92,7 +92,7 @@ def _records(file: Path, remedy: str) -> list[Record]:
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """Return how often scores on a test text were shown. First add `more` to the saved number, if `more` is not 0.
+    """Return how often scores on a test text were shown, after adding `more` to the saved number.
 
     text: digest of the test text.
     """
@@ -102,7 +102,7 @@ def looks_at_test(text: str, more: int = 0) -> int:
         n_looks = int(counts.get(text, 0)) + more
     except (ValueError, TypeError):
         raise BukvaError(
-            f"{path} is not a valid file with the number of looks at test scores. Delete it to count from 0 again."
+            f"{path}, which counts how often test scores were shown, is not valid. Delete it to count from 0 again."
         ) from None
     if more:
         write_json(path, {**counts, text: n_looks})

@@ -194,8 +194,9 @@ def _curve(text: str) -> Curve:
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
-    The code and data that produced the result are compared with the checkout. The numerics of its GPT are compared with
-    those of this machine. Parameters are not compared, because the returned command sets them.
+    The code and data that produced the result are compared with the checkout. The numerics of its GPT (versions,
+    processor, precision and threads) are compared with those of this machine. Parameters are not compared, because the
+    returned command sets them.
 
     Args:
         name: name of the result.

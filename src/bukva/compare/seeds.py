@@ -1,4 +1,4 @@
-"""Implement `bukva seeds N`: queue experiments that differ from the checkout only in the seed, until there are N."""
+"""Implement `bukva seeds N`: queue experiments with other seeds until the settings of the checkout have N seeds."""
 
 import subprocess
 import sys
@@ -26,11 +26,11 @@ DECIDE_BEFORE = (
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue experiments until the code and parameters of the checkout have n seeds.
+    """Queue experiments that differ from the checkout only in the seed of a model, until there are `n` seeds.
 
-    Finished, running and queued experiments are counted. New seeds count up from the seed of the model in params.yaml.
-    Other seeds, such as sample.seed, do not change, so DVC restores the outputs that do not depend on this training
-    from its cache.
+    Seeds of finished, running and queued experiments are counted. New seeds count up from the seed in params.yaml.
+    Other seeds, such as sample.seed, do not change. So outputs that do not depend on the training of this model are
+    restored from DVC's cache.
 
     Yields:
         A line to print after each step, for example after an experiment has been queued.
@@ -94,7 +94,10 @@ def _files(model: str, lock: StageRecords) -> list[str]:
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Return seed -> name of the finished result with this seed and the code and parameters of the checkout."""
+    """Return seed -> "experiment NAME", or the name of another revision, for each finished result.
+
+    Only results with the code of the checkout and with the parameters `params` are returned.
+    """
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
@@ -114,7 +117,10 @@ def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Return seed -> "queued NAME" or "running NAME" for the experiments with these parameters and the current code."""
+    """Return seed -> "queued NAME" or "running NAME" for each experiment that is queued or running.
+
+    Only experiments with the parameters `params` and with unchanged `files` are returned.
+    """
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}
     for state in unfinished():

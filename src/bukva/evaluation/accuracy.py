@@ -1,4 +1,4 @@
-"""Compute the accuracy of counted baselines: the fraction of characters that a baseline considers most likely.
+"""Compute the accuracy of counted baselines: the fraction of characters whose likeliest prediction is right.
 
 Accuracy is computed only with the tokenizer `char`, because an accuracy per byte or token cannot be compared with an
 accuracy per character.

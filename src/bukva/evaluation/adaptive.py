@@ -1,8 +1,8 @@
-"""Compute adaptive scores: a GPT and n-gram counts, which learn from the held-out text while the text is scored.
+"""Compute adaptive scores: the model learns from the held-out text while this text is scored.
 
-Each character is scored before the model learns from it, in a single pass (see bukva.models.ngrams.adaptive). Nothing
-that is learned on val is used on test, and nothing that is learned on test is used on val. There are two kinds of
-adaptive scores:
+The model consists of a GPT and n-gram counts (see bukva.models.ngrams.adaptive). Each character is scored before the
+model learns from it, in a single pass. Nothing that is learned on val is used on test, and nothing that is learned on
+test is used on val. There are two kinds of adaptive scores:
 
 - *Within each work* (`adaptive`): at the start of each work, the model is reset to its trained state. So works remain
   independent, and intervals and verdicts are valid.
@@ -28,13 +28,15 @@ from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, 
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import Ids, Nats
 
-OWN_IDS = 8192  # maximum number of ids before the first scored id of a work that are counted as text of this work
+OWN_IDS = 8192  # maximum number of ids of earlier text of a work that are counted before its first id is scored
 MOST_LOGITS = 2**23  # maximum number of logits of the network that are in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
 def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) -> list[Reader]:
-    """Return one adaptive reader for each number in `n_ids`. Its n-gram orders are those of `model`.
+    """Return one `Reader` for each number in `n_ids`. A reader scores ids and learns from them.
+
+    The n-gram orders of a reader are those of `model`.
 
     Args:
         model: GPT, with or without n-grams.
@@ -83,8 +85,8 @@ def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
     """Compute what the network contributes to the adaptive predictions of the n scored ids of a passage.
 
     Returns:
-        The (n, V) log-probabilities of the network, and the (n, R + 1) exponents of the experts: first those of the R
-        n-gram orders, and last the exponent of the network.
+        The (n, V) log-probabilities of the network, and the (n, R + 1) exponents (weights) of the experts: first those
+        of the R n-gram orders, and last the exponent of the network.
     """
     T = model.block_size
 

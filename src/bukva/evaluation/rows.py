@@ -20,7 +20,7 @@ class Row:
     """Scores of one model or baseline.
 
     key: key of the scores in scores.json, such as "gpt" or "ngram_6".
-    kind: "together" is a GPT together with its n-grams.
+    kind: "counted" (n-grams), "compressor", "learned" (a network) or "together" (a GPT with its n-grams).
     label: name that is shown to readers.
     bits: split -> bits per character.
     accuracy: fraction of the characters of val whose likeliest prediction is right; None if it was not computed.
@@ -69,7 +69,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
     """Return the data of the chart that `dvc plots` draws: the bits per character of each row on val.
 
-    Test is left out, because each display of test scores is counted, and `dvc plots` cannot do this.
+    Test is left out, because bukva counts how often test scores are shown, and `dvc plots` does not.
     """
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 

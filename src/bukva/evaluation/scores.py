@@ -1,4 +1,4 @@
-"""Compute the scores of the models, and collect them with those of the baselines. Also keep the nats per character."""
+"""Score the models of an experiment, and combine their scores with the scores of the baselines."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -100,9 +100,9 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     n-grams. If evaluate.adaptive is set, the GPT is also scored while it learns from the text.
 
     The training split is scored as one stream, as in training: the end of a work is context for the next work. A model
-    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts.
-    The excerpts have as many ids as val, but at most MAX_SCORED_IDS ids. The n-gram counts of a GPT do not include the
-    occurrence that is being predicted (leave-one-out).
+    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts,
+    which together have as many ids as val, but at most MAX_SCORED_IDS ids. The n-gram counts of a GPT do not include
+    the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)

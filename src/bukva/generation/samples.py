@@ -103,7 +103,7 @@ def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit
         unit: name of the unit that the models generate: "character", "byte" or "token".
         why: sentence that says how the prompts were chosen.
     """
-    # The page is Markdown, so nothing is escaped. Their indentation makes the samples code blocks.
+    # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
     at_temperature = [each for each in answers if each["temperature"] == params.temperature]

@@ -1,4 +1,4 @@
-"""Continue a prompt with a model, by drawing one id after another from its predictions.
+"""Continue a prompt: draw one id after another from the predictions of a model.
 
 The logits are divided by the temperature. Then top-k and top-p (nucleus sampling; Holtzman et al. 2020) keep only the
 likeliest ids.
@@ -62,9 +62,9 @@ def generate_each(
     top_p: float,
     rng: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Generate one id per step for each of B prompts. Yield the (B,) new ids and the (B, V) logits of their prediction.
+    """Generate one id per step for each of B prompts. Yield the (B,) new ids, and the (B, V) logits that predict them.
 
-    The arguments are those of `generate`. `ids` is not changed.
+    The arguments are those of `generate`.
     """
     T, n_before = ids.shape[1], model.config.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
@@ -108,10 +108,10 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Return a copy of the (B, V) logits that has -inf for every id removed by top-k or top-p.
+    """Return the (B, V) logits with -inf for every id that is removed by top-k or top-p.
 
     First, only the `top_k` likeliest ids are kept. Then, of these ids, only the likeliest are kept: as few as are
-    needed for a sum of probabilities of at least `top_p`. With `top_k` 0 and `top_p` 1, `logits` itself is returned.
+    needed for a sum of probabilities of at least `top_p`.
     """
     if top_k == 0 and top_p == 1:
         return logits

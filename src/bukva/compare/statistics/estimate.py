@@ -1,4 +1,4 @@
-"""Compute the interval and p-value of a difference, its smallest detectable size, and the noise floor.
+"""Compute intervals and p-values of differences, the smallest detectable difference, and the noise floor.
 
 The noise floor is the standard deviation of the difference between two trainings that differ only in the seed.
 """
@@ -20,7 +20,7 @@ Verdict = Literal[
 ]
 BY_SIGN: dict[int, Verdict] = {-1: "better", 0: "cannot tell", 1: "worse"}
 
-Part = tuple[float, float]  # a term of a sum of variances, in (bits per character)^2, and its degrees of freedom
+Part = tuple[float, float]  # one of several variances to add, in (bits per character)^2, and its degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # needed to use a noise floor; five seeds of one setting have 4
+MIN_DF = 4  # degrees of freedom that a noise floor needs to be used; five seeds of one setting have 4
 
 
 @dataclass(frozen=True)

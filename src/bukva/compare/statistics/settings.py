@@ -1,9 +1,9 @@
 """Compute verdicts on settings: would B still differ from A with other seeds and another text of this kind?
 
 The variance of the difference is the sum of two variances: one from the choice of the text, and one from the seeds. The
-variance from the seeds is estimated from the scores if both settings have at least three seeds. Otherwise it is taken
-from the noise floor, which other settings have shown, with the standard deviation doubled. The verdict can then only be
-"probably better", "probably worse" or "cannot tell".
+variance from the seeds is estimated from the scores if both settings have at least three seeds. Otherwise it is
+computed from the noise floor, which was measured on other settings and is doubled. The verdict can then be "probably
+better" or "probably worse", but not "better" or "worse".
 """
 
 from collections.abc import Collection, Sequence
@@ -159,7 +159,7 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 def holm(ps: Sequence[float]) -> list[float]:
     """Return m p-values corrected for m tests (Holm 1979), in the same order.
 
-    If all m null hypotheses are true, the chance that any corrected p-value is below 0.05 is at most 5 %.
+    The chance that any of the tests gives a corrected p-value below 0.05 without a true difference is at most 5 %.
     """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m

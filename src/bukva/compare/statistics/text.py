@@ -41,6 +41,8 @@ class Units:
     def of(cls, chars: npt.ArrayLike) -> "Units":
         """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
 
+        For effective works, see `effective`.
+
         chars: (W,) number of characters of each work.
 
         Raises:

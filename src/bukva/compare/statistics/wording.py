@@ -67,7 +67,9 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """Return a line that says on the works of how many authors B is better, and without which the verdict would change.
+    """Return a line that counts the authors on whose works B is better than A, and those on whose works B is worse.
+
+    The line also names the authors without whose works the verdict would be different.
 
     a, b: names of the settings.
     author: word for the level above a work in this corpus, such as "author" or "collection".
