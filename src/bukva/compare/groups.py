@@ -187,7 +187,7 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     """Raise an error if a result has no scores of a model on a split, or no scores of the kind `row` (see `Setting`).
 
     Raises:
-        BukvaError: the model, the split or the row is missing in the result. The message names those that exist.
+        BukvaError: the scores are missing. The message says which scores exist, or how to compute the missing ones.
     """
     name, texts = result.revision.name, result.about["text"]
     # an older result may have a model that no longer exists

@@ -88,7 +88,7 @@ class Ledger:
     model: name of the model whose scores decide.
     first: baseline with which the ledger began.
     baseline: setting with which the next try is compared: the last kept try, or `first`.
-    final: verdict of the final comparison on test, which closes the ledger; {} if the ledger is not closed.
+    final: {"verdict": verdict of the final comparison on test}. This comparison closes the ledger; before it, {}.
     """
 
     level: float

@@ -1,4 +1,4 @@
-"""Implement `bukva seeds N`: queue experiments with other seeds until the settings of the checkout have N seeds."""
+"""Implement `bukva seeds`: queue experiments with other seeds until the settings of the checkout have enough seeds."""
 
 import subprocess
 import sys

@@ -69,7 +69,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
     """Return the data of the chart that `dvc plots` draws: the bits per character of each row on val.
 
-    Test is left out, because bukva counts how often test scores are shown, and `dvc plots` does not.
+    Test is left out, because every display of test scores must be counted, and `dvc plots` does not count.
     """
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 

@@ -74,7 +74,7 @@ class Units:
 
     @cached_property
     def chars(self) -> Chars:
-        """(G,) number of characters of each unit."""
+        """Number of characters of each of the G units."""
         return np.diff(self.edges)
 
     @cached_property
@@ -165,7 +165,7 @@ class Authors:
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """Authors without whose works the verdict on the trained models would be different."""
+        """The elements of `effects` for authors without whose works the verdict would be different."""
         return [effect for effect in self.effects if effect.without]
 
 
