@@ -212,7 +212,8 @@ def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
     found = evaluated(models(), held_out)
     assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_EXCERPTS
     assert list(left_out(found, held_out)) == [
-        "scored the GPT on 112 of 3,999 characters of train: as many as val has (split.val), at most 101 ids"
+        "scored the GPT on only 112 of 3,999 characters of train: "
+        "on as many ids as val has (split.val), but at most 101 ids"
     ]
 
 
@@ -220,8 +221,8 @@ def test_a_short_comparison_of_contexts_is_said(scores):
     assert list(left_out(scores, text(*THREE)))[1:] == []
     short = evaluated(models(), text(*THREE), PARAMS.model_copy(update={"context_chars": 70}))
     assert list(left_out(short, text(*THREE)))[1:] == [
-        "measured the gain from longer context on 72 of 210 characters of val (evaluate.context_chars)",
-        "measured the gain from longer context on 71 of 96 characters of test (evaluate.context_chars)",
+        "measured the gain from longer context on only 72 of 210 characters of val (evaluate.context_chars)",
+        "measured the gain from longer context on only 71 of 96 characters of test (evaluate.context_chars)",
     ]
 
 

@@ -36,7 +36,7 @@ def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
     assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
     assert back.verdict.difference == -found.verdict.difference
     assert found.changed == {"model.n_head": (4, 8)}
-    assert "Seeds are paired, so both lines use only the seeds that A and B have in common: 0, 1, 2." in sentences(
+    assert "Seeds are paired, so both verdicts use only the seeds that A and B have in common: 0, 1, 2." in sentences(
         found
     )
 
@@ -73,9 +73,7 @@ def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: false}\n")  # the remedy names what differs from it
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).startswith(
-        "Adaptive scores can only be compared with adaptive scores, and static0 has none."
-    )
+    assert str(caught.value).startswith("static0 has no adaptive scores, so it cannot be compared with --adaptive.")
     assert str(caught.value).count("evaluate.adaptive=true") == 1
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
     with pytest.raises(BukvaError) as caught:
@@ -110,7 +108,7 @@ OTHER_TEST = {"text": {"val": "1" * 64, "test": "3" * 64}}
 LONGER = {"window": {"length": 128, "stride": 64, "context": "own work"}}
 
 
-REMEDY = "so their bits cannot be compared. Compare experiments with the same text, cleaning rules and split."
+REMEDY = "so their scores cannot be compared. Compare experiments with the same text, cleaning rules and split."
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,8 @@ REMEDY = "so their bits cannot be compared. Compare experiments with the same te
         (
             {"tokenize.vocab_size": 1024},
             {"alphabet": "abcd"},
-            "cannot be compared, because they have different alphabets. Use the same vocabulary.",
+            "cannot be compared, because they have different alphabets. Use the same training text and "
+            "tokenize.vocabulary.",
         ),
     ],
 )

@@ -160,7 +160,9 @@ def test_a_try_on_another_text_is_refused(night) -> None:
 
 def test_a_try_that_changes_the_seed_only_is_refused(night) -> None:
     begin()
-    with pytest.raises(BukvaError, match=r"^base-s2 differs from the baseline base only in its seed\.$"):
+    with pytest.raises(
+        BukvaError, match=r"^base-s2 differs from the baseline base only in its seed\. A try must change"
+    ):
         judge("base-s2")
 
 
@@ -315,5 +317,7 @@ def test_a_training_needs_the_code_of_its_try(project, bukva) -> None:
     (project.folder / "code" / "one.py").write_text("edited", encoding="utf-8")
     done = bukva("judge", "HEAD", "seven")
     assert re.match(
-        r"HEAD: seed 1339 is needed but cannot be trained here, because code has changed", str(done.exception)
+        r"HEAD: a training with seed 1339 is needed, but the project no longer matches the experiment: code has "
+        r"changed",
+        str(done.exception),
     )

@@ -9,7 +9,7 @@ from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, wh
 pytestmark = pytest.mark.slow
 
 START = "Start the queue: dvc queue start"
-ENOUGH = "There are 2 seeds of these settings; nothing is missing."
+ENOUGH = "These settings already have 2 seeds, so none was queued."
 COMMITTED = "Settings: as in the last commit"
 FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 

@@ -1,1 +1,1 @@
-"""Baselines that are not trained by gradient descent: counted n-grams and compressors."""
+"""Score baselines that are not trained by gradient descent: counted n-grams and compressors."""

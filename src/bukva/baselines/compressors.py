@@ -1,14 +1,16 @@
-"""General-purpose compressors as language models.
+"""Score general-purpose compressors as language models.
 
-A compressor is scored by how much the held-out text adds to the compressed size of the training split:
+The score of a compressor is the number of bits that the held-out text adds to the compressed training split, divided by
+the number of characters of the held-out text:
 
     8 (C(train + held out) - C(train)) / characters of the held-out text
 
-C is the compressed size in bytes. The header of a format is part of both sizes and cancels. Each character is first
-recoded to one byte, its id. In UTF-8 a Cyrillic letter takes two bytes, which costs PPMd 0.3 bits per character.
+C is the compressed size in bytes. The header of the format is part of both sizes, so it cancels. Before compression,
+each character is replaced by one byte, its id. In UTF-8 a Cyrillic letter takes two bytes, which would make the score
+of PPMd worse by 0.3 bits per character.
 
-A compressor gives no score to a text longer than its `max_bytes`: bz2 cannot look back more than 900 kB, and xz, zstd
-and brotli would take minutes (docs/dev/decisions.md).
+Each compressor has a limit, `max_bytes`. Longer texts are not scored, because bz2 cannot look back more than 900 kB,
+and xz, zstd and brotli would take minutes (docs/dev/decisions.md).
 """
 
 import bz2
@@ -30,7 +32,7 @@ from bukva.text.ids import Ids
 
 ADAPTIVE = "adaptive: the compressor reads the training split first and keeps learning from the held-out text"
 
-MAX_SYMBOLS = 256  # one byte per character
+MAX_SYMBOLS = 256  # number of different ids that one byte can represent
 TRAIN = "train"
 
 
@@ -38,9 +40,9 @@ TRAIN = "train"
 class Compressor:
     """A compression format and its settings.
 
-    settings: description of the settings for a table; its last word, "adaptive", is explained by ADAPTIVE.
-    compress: deterministic function from a text to the compressed text.
-    max_bytes: limit on the training split and the held-out text together; longer texts get no score.
+    settings: description of the settings, shown in a table. Its last word, "adaptive", is explained by ADAPTIVE.
+    compress: deterministic function that maps a text to the compressed text.
+    max_bytes: maximum length of the training split and the held-out text together; longer texts are not scored.
     """
 
     settings: str
@@ -49,12 +51,17 @@ class Compressor:
 
 
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
-    """Return the bits per id of each held-out split under every compressor.
+    """Score every compressor in COMPRESSORS on each held-out split.
 
-    A compressor is left out of a split if the training split and this split together exceed its `max_bytes`.
+    A compressor is not scored on a split if the training split and this split together are longer than its `max_bytes`.
+
+    Args:
+        train: ids of the training split.
+        held_out: split -> ids.
+        vocab_size: number of different ids. With more than 256, nothing is scored.
 
     Returns:
-        split -> name in COMPRESSORS -> bits per id. Every split maps to {} if the vocabulary does not fit into a byte.
+        split -> name of a compressor -> bits per id. A split without scores maps to {}.
     """
     result: dict[str, dict[str, float]] = {split: {} for split in held_out}
     if vocab_size > MAX_SYMBOLS:
@@ -68,7 +75,7 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
         if len(texts[split]) <= compressor.max_bytes
     ]
     tasks = [*dict.fromkeys((name, TRAIN) for name, _ in scored), *scored]
-    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the GIL; each PPMd process takes 0.3 GB
+    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the GIL; each process of PPMd takes 0.3 GB
         compressed = pool.map(lambda task: len(COMPRESSORS[task[0]].compress(texts[task[1]])), tasks)
         sizes = dict(zip(tasks, compressed, strict=True))
     for name, split in scored:
@@ -80,7 +87,7 @@ def _as_bytes(ids: Ids) -> bytes:
     return np.asarray(ids, np.uint8).tobytes()
 
 
-# 7-Zip's variant of PPMd. Ctrl-C signals every process of a terminal; the default handler ends this one immediately.
+# Compresses with 7-Zip's variant of PPMd. Ctrl-C also reaches this process; the default handler ends it immediately.
 PPMD = """
 import signal, sys, pyppmd
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -90,9 +97,9 @@ sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush(
 
 
 def _ppmd(text: bytes) -> bytes:
-    """Compress with PPMd in a subprocess.
+    """Compress a text with PPMd, in a subprocess.
 
-    pyppmd acquires the GIL so often that two threads are slower than two calls in sequence.
+    pyppmd acquires the GIL so often that two threads would be slower than two calls in sequence.
     """
     return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
 
@@ -100,7 +107,7 @@ def _ppmd(text: bytes) -> bytes:
 COMPRESSORS = {
     "xz": Compressor(
         "preset 9e, dictionary of 64 MiB; adaptive",
-        # the .lzma format, because .xz pads its content to a multiple of 4 bytes
+        # .lzma instead of .xz, because .xz pads its content to a multiple of 4 bytes
         partial(lzma.compress, format=lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME),
         4 << 20,
     ),

@@ -1,4 +1,4 @@
-"""Scores of the baselines, counted n-grams and compressors, on the characters that the models are scored on."""
+"""Score the baselines (counted n-grams and compressors) on the same characters as the models."""
 
 import numpy as np
 
@@ -15,19 +15,19 @@ Rows = dict[str, dict[str, float]]  # split -> baseline -> bits per character
 
 
 def compress(text: HeldOut) -> Rows:
-    """Score the compressors on val and test."""
+    """Score the compressors on val and test. Return split -> name of a compressor -> bits per character."""
     chars, n_symbols = _as_characters(text.splits, text.tokenizer)
     return compressors.scores(chars["train"], {split: chars[split] for split in text.held_out_splits}, n_symbols)
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
-    """Score the models counted on the training split, on val and test, and collect the rows of all baselines.
+    """Score the unigram, the bigram and the n-grams of the training split. Combine the scores with `compressed`.
 
     Args:
-        text: the splits.
-        ngrams: n-gram counts of the training split; None to leave out the rows of n-grams.
-        orders: n-gram orders to score, one row each.
-        compressed: the rows of the compressors, as returned by `compress`.
+        text: all splits.
+        ngrams: n-gram counts of the training split. With `None`, n-grams are not scored.
+        orders: n-gram orders to score. Each order is a baseline, such as "ngram_6".
+        compressed: scores of the compressors, as returned by `compress`.
     """
     nats = {
         name: {split: nats_by_last_id(scorer, works) for split, works in text.scored.items()}
@@ -42,7 +42,7 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
-    """Return name -> split -> (n,) nats of the held-out ids."""
+    """Return "ngram_ORDER" -> split -> (n,) nats of the held-out ids."""
     result: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
     for split in text.held_out_splits:
         works = text.passages(split, max(orders) - 1)
@@ -68,7 +68,10 @@ def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed:
 
 
 def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
-    """Return the splits with one id per character, whatever the tokenizer, and the number of different ids."""
+    """Return the splits with one id per character, and the number of different ids.
+
+    If the tokenizer does not encode characters one by one, the splits are decoded and encoded again.
+    """
     if tokenizer.alphabet is not None:
         return splits, len(tokenizer)
     texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}

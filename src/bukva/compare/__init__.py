@@ -1,1 +1,1 @@
-"""Comparison of experiments: statistics, verdicts and the leaderboard."""
+"""Compare experiments: compute statistics and verdicts, and rank all experiments in a leaderboard."""

@@ -1,4 +1,4 @@
-"""Comparison of two or more experiments: read their scores from git and DVC's cache, and compute the verdicts."""
+"""Compare two or more experiments: read their scores from git and DVC's cache, and compute the verdicts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
 from bukva.text.tokenizers import TOKENIZERS
 
-# split.strategy -> description of the held-out text
+# value of split.strategy -> description of the held-out text
 REACH = {
     "tail": "the ends of works whose beginnings are in train",
     "contiguous": "the last works of the corpus, in the order of their names",
@@ -38,12 +38,14 @@ REACH = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Comparison of settings B with settings A.
+    """Comparison of settings B with settings A on one split. Settings are all parameters and the code, except the seed.
 
-    changed: dotted parameter -> its values in A and B, None if the parameter does not exist. Seeds are left out.
-    code: files and folders of code in which A and B differ.
-    authors: differences by author; None if there are fewer than two authors, or if the scores are equal.
-    remarks: sentences about how A and B were compared.
+    changed: dotted name of a parameter -> (value in A, value in B). A value is None if the parameter does not exist in
+        A or B. The seed of the compared model is left out.
+    code: paths of the files and folders of code that differ between A and B.
+    authors: difference on the works of each author; None if there are fewer than two authors, or if A and B have equal
+        scores.
+    remarks: sentences for the user about the tokenizers, the pairing of seeds, and the kind of text.
     """
 
     a: Setting
@@ -57,29 +59,29 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B differ only in seeds."""
+        """Whether A and B have the same code, and the same parameters except the seed of the compared model."""
         return not self.changed and not self.code
 
 
 def compare(
     names: Sequence[str], model: str, split: str, seeds: Collection[int] = (), *, adaptive: bool = False
 ) -> list[Comparison]:
-    """Compare the first experiment with every other one. The verdicts are corrected together (Holm).
+    """Compare every other experiment with the first one. The p-values are corrected for the number of comparisons.
 
-    An experiment is compared with all seeds of its setting. If all experiments have the same setting, each is compared
-    by its own training.
+    An experiment is compared together with all trainings that differ from it only in the seed. If all experiments in
+    `names` differ only in the seed, each is represented by its own training alone, and `seeds` has no effect.
 
     Args:
-        names: experiments; the first is A of every comparison.
-        model: model whose scores are compared.
+        names: names of the experiments. The first one is A in every comparison, and the others are B.
+        model: name of the model whose scores are compared.
         split: split whose scores are compared.
-        seeds: use only the trainings with these seeds; all by default. A setting that was chosen by its score on a seed
-            looks better on this seed than it is.
-        adaptive: compare the adaptive scores of the GPT, within each work.
+        seeds: use only the trainings with these seeds; if empty, use all. The seeds by whose scores a setting was
+            chosen should be left out, because the setting looks better on these seeds than it is.
+        adaptive: compare the adaptive scores of the GPT, with adaptation within each work (bukva.evaluation.adaptive).
 
     Raises:
-        BukvaError: a name is unknown or has no complete result, the model or split does not exist, or the scores cannot
-            be compared. The message says what differs.
+        BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
+            does not exist; or the scores cannot be compared. The message gives the reason.
     """
     if adaptive and model != "gpt":
         raise BukvaError(f"compare --adaptive: {model} has no adaptive scores, only the GPT has.")
@@ -100,7 +102,7 @@ def compare(
 
 
 def _member(result: Result, settings: Sequence[Setting]) -> tuple[Setting, Member]:
-    """Return the setting of a result, and the member with its training."""
+    """Return the setting to which a result belongs, and the member of this setting that contains the result."""
     name = result.revision.name
     return next((setting, member) for setting in settings for member in setting.members if name in member.names)
 
@@ -114,9 +116,9 @@ def _with_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) 
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
-    """Compare the settings of each pair (A, B), and correct all verdicts together.
+    """Compare the settings of each pair (A, B). The p-values are corrected for the number of pairs.
 
-    The scores of A and B must be comparable (groups.why_incomparable).
+    The scores of A and B must be comparable (see `groups.why_incomparable`).
     """
     compared = [compare_two(a, b, split, floor) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
@@ -124,7 +126,11 @@ def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Flo
 
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
-    """Compare settings B with settings A. Their scores must be comparable (groups.why_incomparable)."""
+    """Compare settings B with settings A, without a correction for further comparisons.
+
+    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is used if A or B has fewer than
+    three seeds.
+    """
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
     pairable = same_numerics and a.parameters == b.parameters
@@ -142,14 +148,20 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
 
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
-    """Return dotted parameter -> (value in A, value in B) for all that differ, except the seed of the model."""
+    """Return dotted name -> (value in A, value in B) for all parameters that differ, except the seed of the model.
+
+    A value is None if the parameter does not exist in A or B.
+    """
     params_a, params_b = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*params_a, *params_b]) if key != seed_name(model)]
     return {key: (params_a.get(key), params_b.get(key)) for key in keys if params_a.get(key) != params_b.get(key)}
 
 
 def changed_code(a: Result, b: Result, model: str) -> list[str]:
-    """Return the files and folders of code that differ between the trainings or the evaluations of A and B."""
+    """Return the sorted paths of the files and folders that differ between A and B.
+
+    Only the sources of the model's training, of stage evaluate, and of all stages before the training are compared.
+    """
     stage = trained_models()[model].stage
     code_a, code_b = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
     return sorted(path for path in code_a.keys() | code_b.keys() if code_a.get(path) != code_b.get(path))
@@ -186,12 +198,15 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
         )
     elif verdict.method == "paired" and len(a.seeds) != len(b.seeds):
         seeds = ", ".join(map(str, verdict.seeds_a))
-        remarks.append(f"Seeds are paired, so both lines use only the seeds that A and B have in common: {seeds}.")
+        remarks.append(f"Seeds are paired, so both verdicts use only the seeds that A and B have in common: {seeds}.")
     return remarks
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Return a sentence about the text that the verdict holds for, given the strategy of the split."""
+    """Return a list with one sentence, which says for which kind of text the verdicts hold.
+
+    The list is empty if the value of split.strategy is unknown.
+    """
     strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:
         return []

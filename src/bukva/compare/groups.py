@@ -1,12 +1,13 @@
-"""Settings: groups of results whose trainings of a model differ only in the seed.
+"""Group results into settings. The results of one setting differ only in the seed with which the model was trained.
 
-Results belong to the same setting if these are equal:
+Two results belong to the same setting if the following are equal:
 
-- the parameters of the training stage and of all stages before it,
-- the digests of the sources of these stages: code, pinned packages, the user's text,
-- the parts of about.json that affect scores.
+- the parameters of the training stage and of all stages before it, except the seed of the training,
+- the digests of the sources of these stages: the code, the pinned packages, and the user's text,
+- the parts of about.json that affect scores (see `COMPARABLE`).
 
-So the seed of the bigram does not split a setting of the GPT, but an edited comment in the code of a model does.
+So two results of the GPT that differ only in the seed of the bigram belong to one setting. Two results belong to
+different settings if a comment in the code of the model was edited between them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,22 +24,24 @@ from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import read_journals
 
-COMPARABLE = "window", "alphabet", "text"  # parts of about.json that must be equal
-# error message and remedy if the part of about.json differs
+COMPARABLE = "window", "alphabet", "text"  # parts of about.json that must be equal within a setting
+# part of about.json -> (reason, remedy): the two parts of the error message if this part differs
 REMEDIES = {
     "window": ("they were scored with different windows", "Use the same model.block_size"),
-    "alphabet": ("they have different alphabets", "Use the same vocabulary"),
+    "alphabet": ("they have different alphabets", "Use the same training text and tokenize.vocabulary"),
 }
 TEXT_SECTIONS = "download", "clean", "split"  # sections of params.yaml that decide which text is scored
 
 
 @dataclass(frozen=True)
 class Member:
-    """One training of a setting.
+    """One training of a setting, and all results that contain it.
 
+    result: the first result that contains this training.
+    numerics: digest of the versions, processor, precision and threads that the training used.
     names: names of all revisions that contain this training.
-    differing: name -> changed parameters, for revisions that differ from the first in a parameter of another stage,
-        such as sample.seed.
+    differing: name of a revision -> "key=value, ..." for the parameters in which it differs from `result`, such as
+        sample.seed. Only revisions that differ are included.
     """
 
     result: Result
@@ -50,14 +53,16 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Trainings of one configuration, sorted by seed.
+    """All trainings that differ only in the seed, sorted by seed.
 
-    A seed with different numerics counts as another seed.
+    Two trainings with the same seed are two members if their numerics differ (versions, processor, precision, threads).
 
-    name: name that the user gave, otherwise the name of the first experiment.
-    row: row of scores to compare: the name of the model, or its adaptive scores (bukva.evaluation.adaptive).
-    key: digest of the configuration, equal for all its results.
-    family: digest of text, model and optimizer. Settings of one family share a noise floor.
+    name: name of the experiment that the user gave; by default, the first name of the first member.
+    model: name of the model that is compared.
+    row: which scores to compare: the name of the model, or `adaptive` for the adaptive scores of the GPT
+        (bukva.evaluation.adaptive).
+    key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
+    family: digest of the held-out text, `row` and the optimizer. Settings with the same family share a noise floor.
     """
 
     name: str
@@ -69,22 +74,22 @@ class Setting:
 
     @property
     def result(self) -> Result:
-        """Result of the first training. The others differ only in the seed."""
+        """Result of the first training. Use it for everything that does not depend on the seed."""
         return self.members[0].result
 
     @property
     def seeds(self) -> list[int]:
-        """Seeds of the trainings."""
+        """Seed of each training, in ascending order. A seed occurs twice if it was used with different numerics."""
         return [member.seed for member in self.members]
 
     @property
     def names(self) -> list[str]:
-        """For each training, the name of the first experiment that contains it."""
+        """For each training, the name of the first revision that contains it."""
         return [member.names[0] for member in self.members]
 
     @property
     def other_names(self) -> list[str]:
-        """Names of all other experiments with this setting, except the first of `names`."""
+        """Names of all revisions that contain a training of this setting, except `names[0]`."""
         names = dict.fromkeys(name for member in self.members for name in member.names)
         return [name for name in names if name != self.names[0]]
 
@@ -95,31 +100,33 @@ class Setting:
 
     @property
     def chars_seen(self) -> int:
-        """Number of characters that one training processes."""
+        """Number of characters that the first training has processed in all its steps."""
         return self.result.curves[self.model][-1][1]
 
     @cached_property
     def seconds(self) -> float | None:
-        """Median duration of a training; None if no journal of this project contains one."""
+        """Median duration of the trainings in seconds; None if no journal of this project contains a duration."""
         durations = [stage_seconds(member.result, self.model) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
-        """Return the (k,) bits per character of the trainings."""
+        """Return the bits per character of each of the k trainings on a split."""
         return [member.result.metrics[self.row][split] for member in self.members]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
-        """Return the losses of the trainings, summed over each unit of a split."""
+        """Return the loss of each training, summed over each unit (a work or segment) of a split."""
         return SeedSums.of(
             [(each.seed, units.sums(each.result.characters.nats(self.row, split))) for each in self.members]
         )
 
 
 def groups(results: Iterable[Result], model: str, row: str = "") -> list[Setting]:
-    """Group complete results that have a row of scores by setting, in the order of their first results.
+    """Group results by setting. Return the settings in the order of their first results.
 
-    row: see Setting; the scores of the model by default.
+    Results that are incomplete or have no scores of `row` are skipped.
+
+    row: which scores to compare, as in `Setting`; by default, those of the model.
     """
     row, by_key = row or model, dict[str, list[Result]]()
     for result in results:
@@ -142,7 +149,10 @@ def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
 
 
 def _differing(results: list[Result]) -> dict[str, str]:
-    """Return the parameters in which results with the same training differ from the first of them, by name."""
+    """Compare results that contain the same training with the first one of them.
+
+    Return the name of each result that differs, mapped to its different parameters as "key=value, ...".
+    """
     first = results[0].flat_params
     changed = {
         result.revision.name: [f"{key}={value}" for key, value in result.flat_params.items() if first.get(key) != value]
@@ -152,7 +162,7 @@ def _differing(results: list[Result]) -> dict[str, str]:
 
 
 def _key(result: Result, model: str) -> str:
-    """Return the key of the setting of a result, 16 digits."""
+    """Return `Setting.key`, 16 hexadecimal digits, for the setting to which a result belongs."""
     stage, lock, training = trained_models()[model].stage, result.lock, {}
     for name in upstream(stage, lock):
         params = {key: value for key, value in lock[name].params.items() if (name, key) != (stage, seed_name(model))}
@@ -161,26 +171,27 @@ def _key(result: Result, model: str) -> str:
 
 
 def seed_name(model: str) -> str:
-    """Return the dotted name of the parameter with the seed of a model's training."""
+    """Return the dotted name of the seed with which a model is trained, such as "train_gpt.seed"."""
     return f"train_{model}.seed"
 
 
 def seed_of(lock: StageRecords, model: str) -> int:
-    """Return the seed of a model's training."""
+    """Return the seed with which a model was trained, from the stages in a dvc.lock."""
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
-# ---- what can be compared
+# ---- check whether results can be compared
 
 
 def check_has(result: Result, model: str, row: str, split: str) -> None:
-    """Check that a result has a row of scores of a model on a split.
+    """Raise an error if a result has no scores of a model on a split, or no scores of the kind `row` (see `Setting`).
 
     Raises:
-        BukvaError: the result lacks the model, the split or the row.
+        BukvaError: the scores are missing. The message says which scores exist, or how to compute the missing ones.
     """
     name, texts = result.revision.name, result.about["text"]
-    models = [known for known in result.about["models"] if known in trained_models()]  # an older result may have others
+    # an older result may have a model that no longer exists
+    models = [known for known in result.about["models"] if known in trained_models()]
     if model not in models:
         raise BukvaError(f"{name} has no model {model}. Use {' or '.join(models)}.")
     if split not in texts:
@@ -188,21 +199,21 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     if row != model and f"{row}/{split}.npy" not in result.scores:
         wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
-            f"Adaptive scores can only be compared with adaptive scores, and {name} has none. To compute them: "
+            f"{name} has no adaptive scores, so it cannot be compared with --adaptive. To compute them: "
             f"`{rerun_command(name, wanted)}`."
         )
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:
-    """Return the reason why the scores of two results cannot be compared; "" if they can.
+    """Return a message that says why the scores of two results cannot be compared, or "" if they can be compared.
 
-    With different tokenizers, only the texts must be equal: a window is counted in ids, and the byte and bpe tokenizers
-    have no alphabet.
+    The held-out texts must be equal. The windows and the alphabets must be equal only if both results have the same
+    tokenizer: the length of a window is counted in ids, and the byte and bpe tokenizers have no alphabet.
     """
     names = f"{b.revision.name} and {a.revision.name}"
     if a.about["text"][split] != b.about["text"][split]:
         return (
-            f"{names} were scored on different {split} texts{_settings_of_texts(a, b)}, so their bits cannot be "
+            f"{names} were scored on different {split} texts{_settings_of_texts(a, b)}, so their scores cannot be "
             "compared. Compare experiments with the same text, cleaning rules and split."
         )
     for part, (reason, remedy) in REMEDIES.items():
@@ -212,7 +223,10 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
 
 
 def _settings_of_texts(a: Result, b: Result) -> str:
-    """Return the parameters that led to two different texts, in brackets; "" if only the files have changed."""
+    """Return the parameters that made the texts of two results different, as " (key: value in b and value in a, ...)".
+
+    Return "" if no parameter differs, so that only the files of the text have changed.
+    """
     keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
     differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
     named = ", ".join(f"{key}: {b.flat_params[key]} and {a.flat_params.get(key)}" for key in differing)
@@ -220,15 +234,16 @@ def _settings_of_texts(a: Result, b: Result) -> str:
 
 
 def tokenizer_of(result: Result) -> tuple[str, int | None]:
-    """Return the kind of the tokenizer and, for bpe, the requested size of its vocabulary."""
+    """Return the kind of the tokenizer, and the requested size of the vocabulary (None for a kind other than bpe)."""
     params = result.params["tokenize"]
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
 
 
 def stage_seconds(result: Result, model: str) -> float | None:
-    """Return the duration of the newest training with the parameters of a result; None if no journal contains one.
+    """Return the duration in seconds of the newest finished training with the parameters of a result.
 
-    Interrupted executions that the training was resumed from are included.
+    If the training was interrupted and resumed, the durations of the interrupted executions are added. Return None if
+    no journal of this project contains such a training.
     """
     stage = trained_models()[model].stage
     sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)

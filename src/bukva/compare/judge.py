@@ -1,4 +1,8 @@
-"""bukva judge: keep or discard one try of many, training only as many seeds as the decision needs."""
+"""Implement `bukva judge`, which keeps or discards one try after another.
+
+A try is an experiment that differs from the baseline by the change to be tested. It is trained with only as many seeds
+as the decision needs. A try that is kept becomes the baseline of the next try.
+"""
 
 import shlex
 import subprocess
@@ -29,7 +33,7 @@ from bukva.project.lock import PARAMS, all_sources, changes
 from bukva.project.revisions import experiments
 
 SPLIT = "val"
-# code that a try may change; other code affects which text is scored, or how
+# code that a try may change; other code affects which text is scored, or how it is scored
 EDITABLE = (
     "src/bukva/models", "src/bukva/training", "src/bukva/backends",
     "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
@@ -41,35 +45,42 @@ PrintLine = Callable[[str], None]
 
 
 def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
-    """Begin a ledger with a baseline, and train the baseline with as many seeds as a try can have.
+    """Begin a ledger (the list of all tries), and train the baseline with the maximum number of seeds, 8.
+
+    Args:
+        name: name of the experiment that is the first baseline.
+        model: name of the model whose scores on val decide about the tries.
+        level: largest accepted share of wrong decisions among all decisions to keep a try, such as 0.1.
+        print_line: called with each line of progress.
 
     Raises:
-        BukvaError: the level is not between 0 and 1, the baseline has no result, or a training fails.
+        BukvaError: `level` is not between 0 and 1, the baseline has no result, or a training fails.
     """
     if not 0 < level < 1:
         raise BukvaError(f"judge --level {level}: must be between 0 and 1, for example 0.1.")
     setting = _setting(name, model)
     print_line(
-        f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the kept tries will be false."
+        f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the decisions to keep a try "
+        "will be wrong (--level)."
     )
     return ledger_file.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], print_line), name))
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
-    """Judge a try against the baseline of the ledger, and write the verdict into the ledger.
+    """Judge the experiment `name` against the baseline of the ledger, and write the verdict to the ledger.
 
-    A setting that was judged before keeps its verdict. A try that is kept becomes the baseline and is trained with all
-    seeds.
+    If the same parameters and code were judged before, the old verdict is returned. A try that is kept becomes the
+    baseline, and its remaining seeds are trained. `print_line` is called with each line of progress.
 
     Raises:
-        BukvaError: the try has no result, does not differ from the baseline, or changes how scores are computed;
-            another try is open; the ledger is closed; or a training fails.
+        BukvaError: the experiment has no result, differs from the baseline only in the seed, or changes how scores are
+            computed; another try has no verdict yet; the ledger is closed; or a training fails.
     """
     model = ledger.model
     tried = _setting(name, model)
     known = ledger.find(tried.key)
     if known and known.verdict:
-        print_line(f"Try {known.number} ({known.trained.name}) has the same settings and code, and was judged before.")
+        print_line(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
         complete_baseline(ledger, print_line)
         return known
     _check_ready(ledger, tried, name)
@@ -83,10 +94,10 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the open try without a statistical verdict, for example because its training fails.
+    """Discard the try `name`, which has no verdict yet, without a test. Use this if its training fails.
 
     Raises:
-        BukvaError: the try is not open.
+        BukvaError: no try with this name is waiting for a verdict.
     """
     if not ledger.open or ledger.open.trained.name != name:
         raise BukvaError(f"judge --give-up: {name} is not an open try. List the tries: `bukva judge`.")
@@ -97,7 +108,10 @@ def give_up(name: str, ledger: Ledger) -> Try:
 
 def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
     if tried.key == ledger.baseline.key:
-        raise BukvaError(f"{name} differs from the baseline {ledger.baseline.name} only in its seed.")
+        raise BukvaError(
+            f"{name} differs from the baseline {ledger.baseline.name} only in its seed. A try must change parameters "
+            "or code."
+        )
     if ledger.final:
         raise BukvaError(
             f"{ledger_file.FILE} is closed, because `bukva judge --final` has shown scores on test. To begin a new "
@@ -116,7 +130,7 @@ def _undecided(other: Try) -> BukvaError:
 
 
 def _check_same_score(a: Setting, b: Setting, name: str) -> None:
-    """Raise if a try changes the scored text, or how it is scored."""
+    """Raise an error if setting `b`, of the try `name`, changes the text that is scored or how scores are computed."""
     for split in a.result.about["text"]:
         if why := why_incomparable(a.result, b.result, split):
             raise BukvaError(why)
@@ -138,9 +152,15 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
 
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, print_line: PrintLine) -> Try:
-    """Train more seeds and test again until a look decides."""
+    """Test a try with 1, 2, 4 and 8 seeds, until it is kept or discarded. Return the try with its verdict.
+
+    Missing seeds are trained before each test. If the last test does not decide, the verdict is "cannot tell".
+    """
     level, p = ledger.next_level, 1.0
-    print_line(f"Try {opened.number}, {name}: {opened.change_summary}. Baseline: {opened.against}, level: {level:.2g}")
+    print_line(
+        f"Try {opened.number}, {name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
+        f"{level:.2g}"
+    )
     for n_seeds in LOOKS:
         tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, print_line)
         text = _over_text(baseline, tried)
@@ -164,7 +184,10 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: st
 
 
 def _over_text(a: Setting, b: Setting) -> Estimate:
-    """Return the difference of the means over seeds, with its error over the text."""
+    """Return the mean score of setting `b` minus the mean score of setting `a` on val (means over the seeds).
+
+    The standard error of the result comes only from the choice of the text, not from the seeds.
+    """
     units = Units.of(a.result.characters.chars[SPLIT])
     means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
     return compare_text(means[0], means[1], units).estimate
@@ -177,7 +200,10 @@ def _line(last: Look) -> str:
 
 
 def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
-    """Train the missing seeds of the baseline, so that all later tries are compared with the full number of seeds."""
+    """Train the missing seeds of the baseline, until it has the maximum number of seeds, 8.
+
+    The new scores are added to the ledger. Nothing happens if no seed is missing.
+    """
     if len(ledger.baseline.seeds) < LOOKS[-1]:
         name = ledger.baseline.name
         setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], print_line)
@@ -188,19 +214,20 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return an upper limit, in bits, of how much the winner fits the val text after many decisions on it.
+    """Return an upper limit, in bits per character, for how much better the winner looks on val than it is.
 
-    The limit is the expected luck of the best of that many equal settings whose scores vary by the error over the text.
+    Tries were kept or discarded by their scores on val, so the winner may have been selected by chance. The limit
+    assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try has been decided.
     """
-    errors = [each.text_se for each in ledger.decided]  # of a difference, so sqrt(2) times the error of one setting
+    errors = [each.text_se for each in ledger.decided]  # of a difference: sqrt(2) times the standard error of a score
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
 def finish(ledger: Ledger) -> Comparison:
-    """Compare the winner with the first baseline on test, and close the ledger.
+    """Compare the winner, which is the last baseline, with the first baseline on test. Close the ledger.
 
     Raises:
-        BukvaError: no try was kept, a try is open, or the scores on test are missing.
+        BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
     """
     if ledger.open:
         raise BukvaError(
@@ -218,7 +245,7 @@ def finish(ledger: Ledger) -> Comparison:
 
 
 def _setting(name: str, model: str) -> Setting:
-    """Return the setting of an experiment with all its finished trainings in this project."""
+    """Return the setting of the experiment `name`, with all finished trainings of this setting in the project."""
     [result] = results_of([name])
     check_has(result, model, model, SPLIT)
     setting = groups([result, *read_results(experiments())], model)[0]
@@ -231,10 +258,12 @@ def _trained(setting: Setting, name: str) -> Trained:
 
 
 def _with_seeds(setting: Setting, name: str, n: int, print_line: PrintLine) -> Setting:
-    """Return the setting with n consecutive seeds, beginning with its lowest, after training the missing seeds.
+    """Return the setting with exactly n consecutive seeds, beginning with the lowest seed of `setting`.
+
+    Missing seeds are trained first.
 
     Raises:
-        BukvaError: the code or data of the checkout differ from the setting, or a training fails.
+        BukvaError: a seed is missing and the code or data of the checkout differ from the setting, or a training fails.
     """
     first = min(setting.seeds)
     wanted = range(first, first + n)
@@ -254,15 +283,16 @@ def _check_checkout(result: Result, name: str, seed: int) -> None:
     now = digests(all_sources(stage, result.lock))
     if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
         raise BukvaError(
-            f"{name}: seed {seed} is needed but cannot be trained here, because {changed}. Restore the code of the "
-            f"experiment: `dvc exp apply {name}`."
+            f"{name}: a training with seed {seed} is needed, but the project no longer matches the experiment: "
+            f"{changed}. Restore the experiment: `dvc exp apply {name}`."
         )
 
 
 def _free_name(name: str) -> str:
-    """Return a name that no experiment has, because DVC refuses a second experiment of one name.
+    """Return `name`, or if an experiment has this name, the first free one of NAME-2, NAME-3, ...
 
-    `dvc exp run --force` would accept the name, but would also rerun the stages that did not change.
+    DVC refuses a second experiment with the same name. `dvc exp run --force` would accept the name, but would also
+    rerun stages that have not changed.
     """
     taken = {experiment.name for experiment in experiments()}
     numbered = (f"{name}-{n}" for n in count(2))
@@ -270,10 +300,10 @@ def _free_name(name: str) -> str:
 
 
 def _train(setting: Setting, name: str, seed: int, print_line: PrintLine) -> None:
-    """Run an experiment with another seed, without changing the checkout.
+    """Run an experiment with the parameters of `setting` and another seed, without changing the checkout.
 
     Raises:
-        BukvaError: the experiment fails. The message names the log.
+        BukvaError: the experiment fails. The message contains the path of the log.
     """
     run_name, log = _free_name(f"{name}-s{seed}"), project_root() / LOG
     params, section = setting.result.params, f"train_{setting.model}"

@@ -1,11 +1,11 @@
-"""Leaderboard: all experiments grouped by setting, sorted by their score on val, with verdicts against the baseline.
+"""Build the leaderboard: group experiments by setting, sort the settings by their scores on val, and compare them.
 
-Scores on different texts cannot be compared. Settings that were scored on another text than the baseline are ranked in
-a table of their own, without verdicts.
+Every setting is compared with a baseline. Scores on different texts cannot be compared. So settings that were scored on
+another val text than the baseline are listed in separate tables, one for each text, without verdicts.
 
-A setting that was chosen by its score looks better than it is. So the leaderboard does not use test, and it marks the
-best of several settings with the gain to expect from luck alone. As soon as this setting has three seeds that no other
-setting has, it is also compared with the baseline on these seeds.
+A setting that was chosen by its score looks better than it is. So the leaderboard does not use test. For the best of
+several settings, it also shows the gain to expect from luck alone. As soon as the best setting has three seeds that no
+other setting has, it is also compared with the baseline on these seeds.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,11 @@ SPLIT = "val"
 class Row:
     """One setting of the leaderboard.
 
-    changed: dotted parameter -> value, for parameters that differ from the baseline.
-    comparison: comparison with the baseline on val, corrected for all rows; None for the baseline, and for settings
-        that cannot be compared with it.
-    refusal: why the setting cannot be compared with the baseline; "" otherwise.
+    changed: dotted name of a parameter -> its value in this setting, for parameters that differ from the baseline.
+    comparison: comparison with the baseline on val. The p-value is corrected for the number of compared settings. None
+        for the baseline itself, and for settings that cannot be compared with it.
+    refusal: message that says why the setting cannot be compared with the baseline; "" if it can, or if it was scored
+        on another text.
     """
 
     setting: Setting
@@ -45,10 +46,12 @@ class Row:
 class Winner:
     """The best of several settings, and how much of its gain may be luck.
 
-    n_settings: number of settings that it was chosen from.
-    luck: expected gain on val, in bits, of the best of that many equal settings; None if the noise floor is unknown.
-    unused_seeds: seeds of the best setting that no other setting has, so that they did not influence the choice.
-    on_unused_seeds: comparison with the baseline on these seeds only; None while there are fewer than three.
+    n_settings: number of settings from which the best one was chosen, without the baseline.
+    luck: gain on val, in bits per character, that the best of `n_settings` equal settings would have by chance on
+        average; None if the noise floor is unknown.
+    unused_seeds: seeds of the best setting that no other setting has. They were not used to choose it.
+    on_unused_seeds: comparison with the baseline that uses only `unused_seeds` of the best setting; None if they are
+        fewer than three.
     """
 
     best: Setting
@@ -60,13 +63,14 @@ class Winner:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """All settings, sorted from the best on val to the worst.
+    """All settings, grouped by the val text on which they were scored, and sorted from the best to the worst.
 
-    rows: settings that were scored on the val text of the baseline.
-    others: for each other val text, the rows of its settings. They have no comparison and no refusal.
-    winner: the best setting; None if fewer than two settings were compared, or if none is better than the baseline.
-    floor: noise floor on val.
-    without_result: (name, reason) of each experiment that has no result.
+    rows: settings that were scored on the val text of the baseline, including the baseline.
+    others: for each other val text, the rows of its settings. Their `comparison` is None and their `refusal` is "".
+    winner: the best setting; None if fewer than two settings were compared with the baseline, or if none of them has a
+        better score than the baseline.
+    floor: standard deviation between seeds on val, from which the noise floor follows.
+    without_result: (name, reason) for each experiment that has no complete result.
     """
 
     baseline: Setting
@@ -78,15 +82,15 @@ class Leaderboard:
 
     @property
     def texts(self) -> list[Sequence[Row]]:
-        """Rows grouped by val text, the baseline's text first."""
+        """The rows of each val text: first `rows`, then each element of `others`."""
         return [self.rows, *self.others]
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
-    """Build the leaderboard of the baseline and all experiments.
+    """Build the leaderboard of the experiment `baseline` and all other experiments, by their scores of `model`.
 
     Raises:
-        BukvaError: the baseline is unknown or has no complete result.
+        BukvaError: the baseline is unknown, has no complete result, or has no such model.
     """
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:
@@ -111,7 +115,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
 
 
 def _by_text(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """Group settings by the digest of their val text, in the order in which the texts first appear."""
+    """Group settings by the val text on which they were scored. The group of the first setting comes first."""
     by_text: dict[str, list[Setting]] = {}
     for setting in settings:
         by_text.setdefault(setting.result.about["text"][SPLIT], []).append(setting)
@@ -128,7 +132,7 @@ def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """Compare all settings with the first, the baseline. The verdicts are corrected together."""
+    """Compare every setting with the first one, the baseline. P-values are corrected for the number of settings."""
     baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
@@ -140,7 +144,7 @@ def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
 
 
 def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
-    """Return the best of the compared settings; see Leaderboard.winner."""
+    """Return the best of the settings that were compared, or None (see `Leaderboard.winner`)."""
     compared = [row.setting for row in rows if row.comparison]
     if len(compared) < 2:
         return None
@@ -149,7 +153,7 @@ def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | No
         return None
     others = {seed for setting in compared if setting is not best for seed in setting.seeds}
     unused = tuple(member for member in best.members if member.seed not in others)
-    n_used = max(1, len(best.members) - len(unused))  # seeds that the choice is based on
+    n_used = max(1, len(best.members) - len(unused))  # number of seeds that the choice is based on
     return Winner(
         best=best,
         n_settings=len(compared),
@@ -166,4 +170,4 @@ def _mean(setting: Setting) -> float:
 
 
 def _problem(result: Result) -> str:
-    return result.problem or "its scores are not in DVC's cache (run `dvc pull`, or the experiment again)"
+    return result.problem or "its scores are not in DVC's cache (run `dvc pull` or repeat the experiment)"

@@ -1,7 +1,7 @@
-"""Ledger of `bukva judge`: every try and its verdict, as an append-only file of JSON lines.
+"""Read and write the ledger of `bukva judge`: a file of JSON lines with every try and its verdict.
 
-Git tracks the file, so that the number of tries is public. A copy in .bukva survives the `git reset` with which a loop
-of tries undoes an edit that was not kept.
+Lines are only appended. Git tracks the file, so that the number of tries is public. A copy in .bukva is not affected by
+a `git reset`, with which a user undoes an edit that was not kept.
 """
 
 import json
@@ -23,11 +23,11 @@ DIGITS = 6  # decimal places of a number in bits
 
 @dataclass(frozen=True)
 class Trained:
-    """Trainings of one setting with different seeds.
+    """The trainings of one setting, which differ only in the seed.
 
-    name: name of the first experiment with this setting.
-    key: key of the compare.groups.Setting, equal for all trainings that differ only in their seeds.
-    bits: bits per character on val, in the order of `seeds`.
+    name: name of the experiment that was judged, or of the baseline.
+    key: `key` of the setting (see `compare.groups.Setting`).
+    bits: bits per character on val, one score for each of `seeds`.
     """
 
     name: str
@@ -38,19 +38,21 @@ class Trained:
 
 @dataclass(frozen=True)
 class Try:
-    """A setting that is compared with the baseline.
+    """A setting that is tested against the baseline.
 
-    The numbers are those of the last look.
+    A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. The numbers are those of the last test, except
+    `p`.
 
-    against: name of the baseline at the time.
-    changed: dotted parameter -> its value in the baseline and in this setting.
-    code: files and folders of code that differ from the baseline.
-    verdict: "keep", "discard" or "cannot tell"; "" while the try is open.
-    difference: bits per character minus those of the baseline.
+    number: 1 for the first try of the ledger.
+    against: name of the baseline with which this try was compared.
+    changed: dotted name of a parameter -> (value in the baseline, value in this setting).
+    code: paths of the files and folders of code that differ from the baseline.
+    verdict: "keep", "discard" or "cannot tell"; "" if the try has not been decided.
+    difference: mean bits per character of the try minus those of the baseline, on val.
     se, df: standard error of the difference, and its degrees of freedom.
-    text_se: part of the standard error that is due to the text.
-    p: p-value, corrected for all looks.
-    level: significance level of the try.
+    text_se: standard error from the choice of the text alone, without the variation between seeds.
+    p: smallest p-value of all tests of this try, each corrected for the number of tests.
+    level: significance level at which the try was tested.
     """
 
     number: int
@@ -68,24 +70,25 @@ class Try:
 
     @property
     def kept(self) -> bool:
-        """Whether the try became the baseline."""
+        """Whether the verdict was "keep", so that the try became the baseline."""
         return self.verdict == "keep"
 
     @property
     def change_summary(self) -> str:
-        """Short list of the changed parameters and code."""
+        """Changed parameters and code as "key=value, path, ...", or "nothing"."""
         settings = [f"{key}={after}" for key, (_, after) in self.changed.items()]
         return ", ".join([*settings, *self.code]) or "nothing"
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """State of the ledger after all its lines.
+    """The content of the ledger.
 
-    level: upper limit of the false discovery rate.
-    first: baseline at the start.
-    baseline: setting that the next try is compared with.
-    final: the final comparison, on test, which closes the ledger; {} while the ledger is open.
+    level: largest accepted share of wrong decisions among all decisions to keep a try (false discovery rate).
+    model: name of the model whose scores decide.
+    first: baseline with which the ledger began.
+    baseline: setting with which the next try is compared: the last kept try, or `first`.
+    final: {"verdict": verdict of the final comparison on test}. This comparison closes the ledger; before it, {}.
     """
 
     level: float
@@ -97,12 +100,12 @@ class Ledger:
 
     @property
     def decided(self) -> list[Try]:
-        """Tries with a verdict."""
+        """All tries that have a verdict."""
         return [each for each in self.tries if each.verdict]
 
     @property
     def open(self) -> Try | None:
-        """Try without a verdict, if there is one."""
+        """The try that has no verdict yet, or None. At most one try can be open."""
         return next((each for each in self.tries if not each.verdict), None)
 
     @property
@@ -112,35 +115,37 @@ class Ledger:
 
     @property
     def n_trainings(self) -> int:
-        """Number of trainings so far, including those of the first baseline."""
+        """Number of trainings that the ledger needed so far, including those of the first baseline."""
         kept = [each.trained.key for each in self.tries if each.kept]
-        n_kept = len(kept) * LOOKS[-1]  # a kept try is the new baseline, which gets all seeds
+        n_kept = len(kept) * LOOKS[-1]  # a kept try becomes the baseline, which is trained with all seeds
         n_others = sum(len(each.trained.seeds) for each in self.tries if not each.kept)
         return len(self.first.seeds) + n_kept + n_others
 
     def noise_floor(self, known: Floor) -> Floor:
-        """Pool the standard deviation between seeds over all settings of the ledger and a known noise floor."""
+        """Pool `known` with the standard deviation between seeds of each setting in the ledger."""
         groups = {each.trained.key: each.trained.bits for each in self.decided}
         groups |= {each.key: each.bits for each in (self.first, self.baseline)}
         return noise_floor(list(groups.values()), known)
 
     def find(self, key: str) -> Try | None:
-        """Return the try of the setting with this key, if there is one."""
+        """Return the try whose setting has the key `key`, or None."""
         return next((each for each in self.tries if each.trained.key == key), None)
 
 
 def start(level: float, model: str, baseline: Trained) -> Ledger:
-    """Write the first line of a new ledger."""
+    """Write a new ledger with the baseline as its only line, and return it. An existing ledger is overwritten."""
     _append({"event": "start", "level": level, "model": model, "baseline": asdict(baseline)}, [])
     return Ledger(level, model, baseline, baseline)
 
 
 def add(event: str, **values: Any) -> Ledger:
-    """Append a line and return the new state of the ledger.
+    """Append a line to the ledger, and return the ledger with this line.
 
     Args:
-        event: `try` for a new Try, `verdict` for a Try with its verdict, `baseline` for a Trained, or `final`.
-        **values: the other keys of the line.
+        event: what the line adds: "try" (a new try), "verdict" (a try with its verdict), "baseline" (the baseline with
+            more seeds), or "final" (the verdict on test).
+        **values: the other keys of the line. For "try" and "verdict", they are the fields of a Try. For "baseline", the
+            only key is `baseline`, with the fields of a Trained. For "final", the only key is `verdict`.
     """
     lines = _lines()
     _append({"event": event, **values}, lines)
@@ -148,7 +153,7 @@ def add(event: str, **values: Any) -> Ledger:
 
 
 def read_ledger() -> Ledger | None:
-    """Read the ledger; None if the project has none.
+    """Read the ledger. Return None if the project has none.
 
     Raises:
         BukvaError: a line is not valid, or the file and its copy have different lines.
@@ -163,7 +168,7 @@ def read_ledger() -> Ledger | None:
 
 
 def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
-    """Return the state of the ledger after one more line."""
+    """Return the ledger with one more line; `ledger` is None for the first line."""
     event = line.pop("event")
     if event == "start":
         baseline = Trained(**line["baseline"])
@@ -175,13 +180,17 @@ def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
     if event == "final":
         return replace(ledger, final=line)
     changed = Try(**{**line, "trained": Trained(**line["trained"])})
-    before = [*ledger.tries][: changed.number - 1]  # a verdict replaces the line that opened its try
+    before = [*ledger.tries][: changed.number - 1]  # a line with a verdict replaces the line that began the try
     baseline = changed.trained if changed.kept else ledger.baseline
     return replace(ledger, tries=(*before, changed), baseline=baseline)
 
 
 def _lines() -> list[str]:
-    """Return the lines of the file or of its copy, whichever has more."""
+    """Return the lines of FILE or of COPY, whichever has more lines.
+
+    Raises:
+        BukvaError: the lines of the shorter file are not the first lines of the longer file.
+    """
     tracked, copy = (_read(project_root() / path) for path in (FILE, COPY))
     shorter, longer = sorted((tracked, copy), key=len)
     if longer[: len(shorter)] != shorter:

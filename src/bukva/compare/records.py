@@ -1,10 +1,10 @@
-"""Records that outlive experiments: the noise floor, and how often test scores were shown.
+"""Save two things that outlive experiments: the noise floor, and how often test scores were shown.
 
-A seed group remains in the noise floor after its experiments are removed. New groups are written to a file that git
-ignores, because a command that only shows results must not change the checkout. To share them with other clones, copy
-the file over SHARED and commit it.
+A seed group is a set of trainings that differ only in the seed. It still counts for the noise floor after its
+experiments are removed. New groups are written to FILE, which git ignores, because a command that only shows results
+must not change the checkout. To share the groups with other clones, replace SHARED by a copy of FILE and commit it.
 
-Looks at test scores are counted, because choosing after many looks at test selects by chance.
+Every command that shows test scores is counted, because choosing after many such commands selects by chance.
 """
 
 import datetime
@@ -18,8 +18,8 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
 
 SHARED = Path("reports/noise_floor.json")  # tracked by git
-FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and those of this clone
-LOOKS = Path(".bukva/looks.json")
+FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and the groups of this clone
+LOOKS = Path(".bukva/looks.json")  # digest of a test text -> how often its scores were shown
 SPLITS = "val", "test"
 DIGITS = 6  # decimal places of a standard deviation in bits
 
@@ -27,19 +27,19 @@ Record = dict[str, Any]
 
 
 def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
-    """Return the noise floor of a family, pooled over the recorded groups and the given ones, without recording them.
+    """Return the standard deviation between seeds, pooled over the seed groups of a family (see `groups.Setting`).
 
-    For the term family see bukva.compare.groups.Setting.
+    The saved groups and `groups` are used. `groups` are not saved.
     """
     known = [record for record in _merged(_read(), _recorded(groups)) if record["family"] == family]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 
 def merge(groups: Iterable[Setting]) -> bool:
-    """Record seed groups, and replace recorded groups that now have more seeds.
+    """Save the seed groups with two or more seeds. A saved group is replaced if it now has more seeds.
 
     Returns:
-        Whether the records have changed.
+        True if a group was added or replaced.
     """
     before = _read()
     after = _merged(before, _recorded(groups))
@@ -49,7 +49,7 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
-    """Return for each group the record with the most seeds; if two have equally many, the first."""
+    """Return one record per seed group: the record with the most seeds, or the first of several with equally many."""
     known: dict[tuple[str, str], Record] = {}
     for record in (*before, *more):
         key = record["family"], record["group"]
@@ -92,7 +92,7 @@ def _records(file: Path, remedy: str) -> list[Record]:
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """Return how often scores on a test text were shown, after adding `more` looks to the recorded number.
+    """Return how often scores on a test text were shown, after adding `more` to the saved number.
 
     text: digest of the test text.
     """
@@ -101,7 +101,9 @@ def looks_at_test(text: str, more: int = 0) -> int:
         counts = dict(read_json(path)) if path.exists() else {}
         n_looks = int(counts.get(text, 0)) + more
     except (ValueError, TypeError):
-        raise BukvaError(f"{path} is not a valid count of looks at test scores. Delete it to restart at 0.") from None
+        raise BukvaError(
+            f"{path}, which counts how often test scores were shown, is not valid. Delete it to count from 0 again."
+        ) from None
     if more:
         write_json(path, {**counts, text: n_looks})
     return n_looks

@@ -1,6 +1,6 @@
-"""Results of revisions: parameters, dvc.lock, metrics, scores of every character, and outputs as files.
+"""Read the results of revisions: parameters, dvc.lock, metrics, the score of every character, and output files.
 
-Everything is read from git objects and DVC's cache. The checkout is never changed.
+Results are read from git and DVC's cache, without changing the checkout.
 """
 
 import contextlib
@@ -30,19 +30,21 @@ from bukva.text.scores import CharScores
 STAGE = "evaluate"  # the stage that computes the scores
 
 
-Curve = list[tuple[int, int, float]]  # (step, characters seen, nats per character on val) of each validation
+Curve = list[tuple[int, int, float]]  # for each validation: step, characters processed, nats per character on val
 
 
 @dataclass(frozen=True)
 class Result:
     """Result of one revision.
 
-    params: sections of params.yaml.
+    params: content of params.yaml.
     lock: stages of dvc.lock.
-    metrics: content of metrics.json.
-    curves: model -> learning curve; its last point is at the end of the training.
-    scores: name in data/scores, such as "gpt/val.npy" -> path in DVC's cache; empty if the cache is incomplete.
-    problem: why the revision has no valid result, to follow "NAME: " in a message; "" if the result is valid.
+    metrics: content of metrics.json; {} if the result is not valid.
+    curves: model -> learning curve, which ends with the last step of the training; {} if the result is not valid.
+    scores: for each file of the output data/scores, its name in this folder, such as "gpt/val.npy" -> its path in DVC's
+        cache; {} if a file is not in the cache.
+    problem: phrase that says why the revision has no valid result, written after "NAME: " in messages; "" if the result
+        is valid.
     """
 
     revision: Revision
@@ -55,7 +57,7 @@ class Result:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the result is valid and its scores are in DVC's cache, so that it can be compared."""
+        """Whether the result can be compared: it is valid, and its scores are in DVC's cache."""
         return bool(self.scores) and not self.problem
 
     @property
@@ -65,29 +67,30 @@ class Result:
 
     @functools.cached_property
     def flat_params(self) -> Mapping[str, Any]:
-        """Parameters by dotted name, section.key."""
+        """Dotted name of a parameter, such as "model.n_head" -> its value."""
         return flatten(self.params)
 
     @functools.cached_property
     def about(self) -> Mapping[str, Any]:
-        """Content of about.json of the scores: windows, alphabet, digests of the texts, models."""
+        """Content of about.json in data/scores: windows, alphabet, digests of the texts, models."""
         return dict(json.loads(self.scores["about.json"].read_bytes()))
 
     @functools.cached_property
     def characters(self) -> CharScores:
-        """Scores of every character."""
+        """The nats of every held-out character, under each model and baseline."""
         return CharScores.read(self.scores)
 
 
 def results_of(names: Sequence[str]) -> list[Result]:
-    """Return the results with these names. All are complete: missing files are fetched from DVC's remote.
+    """Return the complete results with the given names. Scores that are not in DVC's cache are fetched from the remote.
 
     Raises:
-        BukvaError: a name is unknown or has no result. The message contains the command that produces it.
+        BukvaError: a name is unknown, or its result is not valid, or its scores cannot be fetched. The message contains
+            the command that produces the result.
     """
     results = read_results(map(_with_results, names))
     if missing := [result.revision for result in results if not result.problem and not result.scores]:
-        with contextlib.suppress(BukvaError):  # there is no remote, or the files are not there either
+        with contextlib.suppress(BukvaError):  # there is no remote, or the remote does not have the files
             fetch(missing, paths()["scores"])
         results = read_results([result.revision for result in results])
     for result in results:
@@ -99,12 +102,14 @@ def results_of(names: Sequence[str]) -> list[Result]:
 
 
 def default_baseline() -> str:
-    """Return the name of the default baseline.
+    """Return the name of the default baseline: "HEAD", "baseline" or "workspace".
 
-    It is HEAD if its results are available, otherwise the experiment `baseline`, otherwise the workspace.
+    "HEAD" is returned if HEAD has a complete result, and otherwise "baseline" if there is an experiment with this name
+    and a complete result. Otherwise "workspace" is returned.
 
     Raises:
-        BukvaError: only the workspace is left, and it contains the results of an experiment.
+        BukvaError: neither HEAD nor the experiment "baseline" has a result, and the workspace contains the results of
+            another experiment.
     """
     for name in ("HEAD", baseline.NAME):
         with contextlib.suppress(BukvaError):  # nothing has this name
@@ -112,19 +117,23 @@ def default_baseline() -> str:
                 return name
     if experiments() and git("diff", "--name-only", "HEAD", "--", PARAMS):
         raise BukvaError(
-            "There is no baseline: the results of the last commit are not saved, and the checkout contains the results "
-            f"of an experiment. Run `git checkout HEAD {PARAMS} && make repro`."
+            "The results of the last commit are not saved, and the checkout contains the results of an experiment, so "
+            f"there is no baseline. Run `git checkout HEAD {PARAMS} && make repro`."
         )
     return WORKSPACE
 
 
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
-    """Read the results of revisions. A result may be incomplete: see Result.problem and Result.scores."""
+    """Read the result of each revision. It may be invalid or incomplete (see `Result.problem` and `Result.scores`)."""
     return [_read(revision) for revision in revisions]
 
 
 def _with_results(name: str) -> Revision:
-    """Resolve a name. If HEAD has no results, return the experiment `baseline` that started from it, if it exists."""
+    """Resolve the name of a revision.
+
+    If the name is "HEAD" and HEAD has no valid result, return the experiment "baseline" that started from this commit.
+    Return HEAD if there is no such experiment.
+    """
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
         saved = [each for each in experiments() if (each.name, each.baseline) == (baseline.NAME, revision.commit)]
@@ -152,7 +161,7 @@ def _read(revision: Revision) -> Result:
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
-    """Return why the files of a revision are not the result of a single run; "" if they are."""
+    """Return a phrase that says why the files of a revision are not the result of one run, or "" if they are."""
     if not params:
         return f"{PARAMS} is missing or not valid"
     if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():
@@ -167,7 +176,7 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
 
 
 def _content(revision: Revision, path: str) -> bytes:
-    """Return the content of a file of a revision; empty if the file does not exist."""
+    """Return the content of a file in a revision, or b"" if the file does not exist."""
     if not revision.is_workspace:
         return file_at(revision.commit, path)
     file = project_root() / path
@@ -183,13 +192,19 @@ def _curve(text: str) -> Curve:
 
 
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
-    """Check whether this checkout and machine would reproduce a result exactly.
+    """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
-    The code and data that produced the result are compared with the checkout, and its numerics with those of this
-    machine (backends/device.py). Parameters are not compared, because the command that reproduces the result sets them.
+    The code and data that produced the result are compared with the checkout. The numerics of its GPT (versions,
+    processor, precision and threads) are compared with those of this machine. Parameters are not compared, because the
+    returned command sets them.
+
+    Args:
+        name: name of the result.
+        numerics: numerics of this machine (bukva.backends.device.Machine.numerics).
 
     Returns:
-        The differences, one phrase each (empty if the result is reproducible), and the command that reproduces it.
+        A list with one phrase for each difference, empty if there is none, and the command that runs the experiment
+        again.
 
     Raises:
         BukvaError: the name is unknown, or has no result.
@@ -214,9 +229,12 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
 
 @contextlib.contextmanager
 def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
-    """Provide a folder with outputs of a revision: the project, or a temporary folder with links into DVC's cache.
+    """Yield a folder that contains outputs of a revision at the same paths as in the project.
 
-    needed: paths of outputs in dvc.yaml. Outputs that the revision does not have are absent from the folder.
+    For the workspace, the folder is the project. For other revisions, it is a temporary folder with links to files in
+    DVC's cache, and with copies of the outputs that git tracks.
+
+    needed: paths of outputs in dvc.yaml. An output that the revision does not have is absent from the folder.
 
     Raises:
         BukvaError: the files of an output are neither in git nor in DVC's cache.
@@ -242,7 +260,7 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
-    """Provide a temporary folder with links to files that DVC's cache stores under other names."""
+    """Yield a temporary folder with a link to each file. `files` maps the name of the link to the path of the file."""
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         _link(Path(folder), files)
         yield Path(folder)

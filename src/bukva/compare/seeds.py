@@ -1,4 +1,4 @@
-"""bukva seeds: queue experiments with the settings of params.yaml and additional seeds, up to a given number."""
+"""Implement `bukva seeds`: queue experiments with other seeds until the settings of the checkout have enough seeds."""
 
 import subprocess
 import sys
@@ -26,17 +26,18 @@ DECIDE_BEFORE = (
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue experiments until there are n seeds of the settings, including finished and queued ones.
+    """Queue experiments that differ from the checkout only in the seed of a model, until there are `n` seeds.
+
+    Seeds of finished, running and queued experiments are counted. New seeds count up from the seed in params.yaml.
+    Other seeds, such as sample.seed, do not change. So outputs that do not depend on the training of this model are
+    restored from DVC's cache.
 
     Yields:
-        A line to print, as soon as the step that it describes is done.
-
-    Seeds count up from the seed in params.yaml. The seeds of other models and of samples do not change, so that DVC
-    restores the outputs that do not depend on this training from its cache.
+        A line to print after each step, for example after an experiment has been queued.
 
     Raises:
-        BukvaError: n is too small, params.yaml is not valid, the project cannot use DVC's queue, or DVC rejects an
-            experiment.
+        BukvaError: `n` is less than 2, the model is unknown, params.yaml is not valid, the project cannot use DVC's
+            queue, or DVC rejects an experiment.
     """
     if n < LEAST:
         raise BukvaError(f"At least {LEAST} seeds are needed; got N={n}.")
@@ -44,7 +45,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
         raise BukvaError(f"There is no model {model}. Use {' or '.join(trained_models())}.")
     root = project_root()
     raw = read_yaml(root / PARAMS)
-    parse_params(raw, PARAMS)  # fails now instead of once per seed
+    parse_params(raw, PARAMS)  # so that an invalid parameter fails now, instead of in each experiment
     lock, params = read_lock(root), flatten(raw)
     files = _files(model, lock)
     if why := why_no_snapshots():
@@ -64,36 +65,46 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if missing or any(what.startswith("queued") for what in known.values()):
         yield "Start the queue: dvc queue start"
     else:
-        yield f"There are {len(known)} seeds of these settings; nothing is missing."
+        yield f"These settings already have {len(known)} seeds, so none was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
     other = "baseline" if changed else "EXPERIMENT"
     yield f"To add seeds to the experiment that you compare with: dvc exp apply {other} && {again}"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the sources of the training that are in the project.
+    """Return the paths of the training's code and other sources, without files outside the project.
 
-    All are tracked by git, because DVC's queue runs snapshots of tracked files.
+    Raises:
+        BukvaError: the training has not run, or git does not track one of the files. DVC's queue copies only files that
+            git tracks.
     """
     stage = trained_models()[model].stage
     if stage not in lock:
-        raise BukvaError(f"{LOCK} does not contain stage {stage}, so the queue has no data. Run `make repro`.")
+        raise BukvaError(
+            f"Stage {stage} has not run in this project ({LOCK} does not contain it), so queued experiments would have "
+            "no data. Run `make repro`."
+        )
     files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
     if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
         raise BukvaError(
-            f"{untracked[0]} is not tracked by git, so DVC's queue would not have it. Run `git add {untracked[0]}`."
+            f"{untracked[0]} is not tracked by git, so queued experiments would not have it. Run "
+            f"`git add {untracked[0]}`."
         )
     return files
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Return seed -> name of the results with the settings of the checkout."""
+    """Return seed -> "experiment NAME", or the name of another revision, for each finished result.
+
+    Only results with the code of the checkout and with the parameters `params` are returned.
+    """
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
     names = {}
-    for result in sorted(results, key=lambda result: -_n_differing(result, params)):  # the most similar one wins
+    # from the least to the most similar result, so that the most similar result of each seed is kept
+    for result in sorted(results, key=lambda result: -_n_differing(result, params)):
         seed, revision = seed_of(result.lock, model), result.revision
         if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
             names[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
@@ -101,12 +112,15 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
-    """Return the number of parameters that differ, including parameters that do not affect the training."""
+    """Return how many parameters of a result differ from `params`, including those that do not affect the training."""
     return sum(result.flat_params.get(key) != value for key, value in params.items())
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Return seed -> state and name of queued and running experiments with these parameters and the current code."""
+    """Return seed -> "queued NAME" or "running NAME" for each experiment that is queued or running.
+
+    Only experiments with the parameters `params` and with unchanged `files` are returned.
+    """
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}
     for state in unfinished():
@@ -119,7 +133,7 @@ def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: l
 
 
 def _queue(seed: int, model: str) -> str:
-    """Queue one experiment and return its name."""
+    """Queue an experiment with another seed, and return its name: MODEL-sSEED, with a suffix if the name is taken."""
     taken = {*(each.name for each in experiments()), *(state.name for state in unfinished())}
     first_choice = f"{model}-s{seed}"
     name = next(name for i in count(1) if (name := first_choice if i == 1 else f"{first_choice}-{i}") not in taken)

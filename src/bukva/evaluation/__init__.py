@@ -1,1 +1,1 @@
-"""Evaluation of trained models."""
+"""Score trained models on held-out text."""

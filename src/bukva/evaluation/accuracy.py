@@ -1,7 +1,7 @@
-"""Accuracy: fraction of characters that the model ranks first.
+"""Compute the accuracy of counted baselines: the fraction of characters whose likeliest prediction is right.
 
-Accuracy is computed only with the character tokenizer, because the accuracy per byte or token cannot be compared with
-the accuracy per character.
+Accuracy is computed only with the tokenizer `char`, because an accuracy per byte or token cannot be compared with an
+accuracy per character.
 """
 
 import numpy as np
@@ -14,16 +14,18 @@ from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.text.held_out import HeldOut, scored_ids
 from bukva.text.ids import Ids
 
-AT_ONCE = 2**22  # maximum number of probabilities in memory
+AT_ONCE = 2**22  # maximum number of probabilities that are in memory at the same time
 
 
 def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
-    """Return the accuracy on val of the counted bigram and of the best n-grams, keyed as in scores.json.
+    """Return name of a baseline -> accuracy on val, for the counted bigram and for `best` if it is an n-gram baseline.
 
-    n-grams are left out if val has more than MAX_SCORED_IDS ids, because they would take minutes.
+    If val has more than MAX_SCORED_IDS ids, n-grams are left out, because they would take minutes.
+
+    best: name of the n-gram baseline with the best score on val, such as "ngram_6"; "bigram_exact" without n-grams.
     """
     train, V = text.splits["train"], len(text.tokenizer)
-    likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,) for each id, the id that follows it most often
+    likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,), for each id, the id that follows it most often
     works = text.scored["val"]
     guesses = [likeliest_next[work.ids[work.n_context - 1 : -1]] for work in works]
     accuracy = {"bigram_exact": _fraction_right(guesses, scored_ids(works))}

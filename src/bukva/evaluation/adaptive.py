@@ -1,14 +1,16 @@
-"""Adaptive scores: losses of a model that learns from the text while it is scored (bukva.models.ngrams.adaptive).
+"""Compute adaptive scores: the model learns from the held-out text while this text is scored.
 
-Each character is scored before the model learns from it, in a single pass. Nothing learned on val is used on test, or
-the other way round. There are two rows of scores:
+The model consists of a GPT and n-gram counts (see bukva.models.ngrams.adaptive). Each character is scored before the
+model learns from it, in a single pass. Nothing that is learned on val is used on test, and nothing that is learned on
+test is used on val. There are two kinds of adaptive scores:
 
-- *Within each work* (`adaptive`) resets the model to its trained state at the start of each work. Works remain
-  independent, so intervals and verdicts are valid.
-- *One stream* (`stream`) keeps what the model has learned from all earlier works, as a compressor does. Its works are
-  not independent, so it has no interval.
+- *Within each work* (`adaptive`): at the start of each work, the model is reset to its trained state. So works remain
+  independent, and intervals and verdicts are valid.
+- *One stream* (`stream`): the model keeps what it has learned from all earlier works, as a compressor does. So works
+  are not independent, and no interval can be computed.
 
-In both rows, the first scored character of a work has the earlier text of the work as context, up to OWN_IDS ids.
+For both kinds, the context of the first scored character of a work is the earlier text of the same work, up to OWN_IDS
+ids.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,19 +28,22 @@ from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, 
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import Ids, Nats
 
-OWN_IDS = 8192  # the own n-grams of a work are counted on up to this many ids before its first scored id
-MOST_LOGITS = 2**23  # maximum number of logits of the network in memory
+OWN_IDS = 8192  # maximum number of ids of earlier text of a work that are counted before its first id is scored
+MOST_LOGITS = 2**23  # maximum number of logits of the network that are in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
 def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) -> list[Reader]:
-    """Return one adaptive reader for each number in `n_ids`, with the n-gram orders of the model.
+    """Return one `Reader` for each number in `n_ids`. A reader scores ids and learns from them.
+
+    The n-gram orders of a reader are those of `model`.
 
     Args:
-        model: GPT whose n-gram orders are used.
-        train: (N,) ids of the training split; every reader starts with their counts.
-        n_ids: for each reader, the number of ids to reserve memory for.
-        stored: folder that may hold the counts of the training split.
+        model: GPT, with or without n-grams.
+        train: (N,) ids of the training split. Every reader starts with the n-gram counts of these ids.
+        n_ids: for each reader, the number of ids for which memory is reserved. A reader can read more ids.
+        stored: folder from which the counts of the training split are read if it contains them. Otherwise the n-grams
+            are counted again.
     """
     orders = sorted(model.config.ngram_orders)
     counts = counts_of(train, model.config.vocab_size, orders[-1], stored)
@@ -46,7 +51,7 @@ def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) 
 
 
 def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
-    """Return row of ADAPTIVE_ROWS -> (n,) nats of the scored ids of a split."""
+    """Return the (n,) nats of the scored ids of a split for each kind of adaptive scores, "adaptive" and "stream"."""
     T, stride = model.block_size, stride_of(model.block_size)
     nats_by_row: dict[str, list[Nats]] = {row: [] for row in ADAPTIVE_ROWS}
     context = context_of(model, T, stride)
@@ -62,7 +67,7 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
             within.forget()
             for reader in (within, stream):
                 reader.start(passage.ids[: passage.n_context])
-            # the network gets the same context as in the scores without adaptation; only the counts see earlier ids
+            # the network has the same context as without adaptation; only the n-gram counts use earlier ids
             n_more = max(0, passage.n_context - context)
             in_context = Passage(passage.work, passage.ids[n_more:], passage.n_context - n_more)
             for piece in split_passage(
@@ -77,10 +82,11 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
 
 
 def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
-    """Return the inputs of the adaptive mixture for the n scored ids of a passage.
+    """Compute what the network contributes to the adaptive predictions of the n scored ids of a passage.
 
     Returns:
-        (n, V) log-probabilities of the network, and (n, R + 1) exponents of the orders and, last, of the network.
+        The (n, V) log-probabilities of the network, and the (n, R + 1) exponents (weights) of the experts: first those
+        of the R n-gram orders, and last the exponent of the network.
     """
     T = model.block_size
 
@@ -89,6 +95,7 @@ def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
         return network.cpu().numpy(), exponents.cpu().numpy()
 
     work = batches([passage], T, stride_of(T), ids_per_batch(model), model.config.n_before)
-    parts = [outputs for _, outputs in run_batches(model, work, compute)]  # one passage, so in the order of the text
+    # the batches of a single passage come from its start to its end
+    parts = [outputs for _, outputs in run_batches(model, work, compute)]
     network, exponents = map(np.concatenate, zip(*parts, strict=True))
     return network, exponents

@@ -1,4 +1,4 @@
-"""Rows of the table and chart of scores: every model and baseline of scores.json, with its label."""
+"""Prepare the rows for the table and the chart of scores: the label and scores of each model and baseline."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -6,12 +6,12 @@ from typing import Any, Literal
 from bukva.project.stages import TrainedModel
 
 Kind = Literal["counted", "compressor", "learned", "together"]
-COUNTED = {
+COUNTED = {  # name of a baseline in scores.json -> label
     "unigram": "by frequency",
     "bigram_exact": "bigram, counted",
 }
-NGRAM = "ngram_"
-ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # the rows of bukva.evaluation.adaptive
+NGRAM = "ngram_"  # start of the name of an n-gram baseline; the order follows
+ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # keys of the scores of bukva.evaluation.adaptive
 LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
@@ -19,10 +19,11 @@ LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all work
 class Row:
     """Scores of one model or baseline.
 
-    key: key in scores.json.
-    label: name for readers.
+    key: key of the scores in scores.json, such as "gpt" or "ngram_6".
+    kind: "counted" (n-grams), "compressor", "learned" (a network) or "together" (a GPT with its n-grams).
+    label: name that is shown to readers.
     bits: split -> bits per character.
-    accuracy: accuracy on val; None if it was not computed.
+    accuracy: fraction of the characters of val whose likeliest prediction is right; None if it was not computed.
     """
 
     key: str
@@ -33,9 +34,10 @@ class Row:
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
-    """Return the rows of scores.json: first counted baselines and compressors, then the models.
+    """Return a row for each score in scores.json: first counted baselines and compressors, then the models.
 
-    A baseline that was not computed has no row.
+    scores: content of scores.json.
+    models: name -> trained model, for all models of the project.
     """
     baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
     counted_accuracy = scores.get("counted_accuracy", {})
@@ -65,12 +67,15 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 
 
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return the data that `dvc plots` draws: bits on val, because every look at test scores is counted."""
+    """Return the data of the chart that `dvc plots` draws: the bits per character of each row on val.
+
+    Test is left out, because every display of test scores must be counted, and `dvc plots` does not count.
+    """
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
 def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
-    """Return the bits per character by split, and the accuracy on val."""
+    """Return split -> bits per character, and the accuracy on val (None if it was not computed)."""
     return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
 
 

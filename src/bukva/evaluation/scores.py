@@ -1,4 +1,4 @@
-"""Scores of the models and baselines, and the nats of every held-out character."""
+"""Score the models of an experiment, and combine their scores with the scores of the baselines."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,26 +36,27 @@ from bukva.text.tokenizers.base import Tokenizer, sum_counts
 if TYPE_CHECKING:
     from bukva.models.gpt import GPT
 
-BINS = 20  # number of equally wide bins of confidence
+BINS = 20  # number of bins of equal width into which confidences from 0 to 1 are divided
 
 
 class Calibration:
-    """Accumulate how often predictions are right, by confidence.
+    """Count how often predictions are right, in bins of predictions with similar confidence.
 
-    The confidence of a prediction is the probability of the likeliest id.
+    The confidence of a prediction is the probability of its likeliest id. A prediction is right if this id is the next
+    id of the text.
 
     Source: Guo, Pleiss, Sun & Weinberger 2017, "On calibration of modern neural networks".
 
-    counts: (BINS,) number of predictions.
-    confidence: (BINS,) sum of their confidences.
-    right: (BINS,) number of predictions whose likeliest id was the next id.
+    counts: (BINS,) number of predictions in each bin.
+    confidence: (BINS,) sum of the confidences in each bin.
+    right: (BINS,) number of right predictions in each bin.
     """
 
     def __init__(self) -> None:
         self.counts, self.confidence, self.right = np.zeros((3, BINS))
 
     def __call__(self, logits: Tensor, targets: Tensor) -> None:
-        """Add predictions: (n, V) logits and the (n,) ids that followed in the text."""
+        """Add n predictions: their (n, V) logits, and `targets`, the (n,) ids that followed in the text."""
         confidence, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
         bin_numbers = (confidence * BINS).long().clamp(max=BINS - 1).cpu()
         self.counts += torch.bincount(bin_numbers, minlength=BINS).numpy()
@@ -64,14 +65,14 @@ class Calibration:
 
     @property
     def accuracy(self) -> float:
-        """Fraction of predictions whose likeliest id was the next id."""
+        """Fraction of right predictions, over all bins."""
         return float(self.right.sum() / self.counts.sum())
 
     def to_json(self) -> dict[str, Any]:
-        """Return the expected calibration error and the bins that are not empty.
+        """Return a dict with the expected calibration error, and with the bins that are not empty.
 
-        The error is the mean absolute difference between confidence and accuracy over the bins, weighted by their
-        number of predictions.
+        The expected calibration error is the absolute difference between mean confidence and accuracy in a bin,
+        averaged over all bins. Each bin is weighted by its number of predictions.
         """
         rows = zip(self.counts, self.confidence, self.right, strict=True)
         bins = [{"predictions": int(n), "confidence": float(c / n), "right": float(r / n)} for n, c, r in rows if n]
@@ -82,8 +83,8 @@ class Calibration:
 class Scores:
     """Results of stage evaluate.
 
-    table: content of scores.json.
-    nats: model or baseline -> split -> (N,) nats of the held-out characters.
+    table: content of scores.json, without the chart.
+    nats: name of a model or baseline -> split -> (N,) nats of the held-out characters.
     calibration: split -> calibration of the GPT.
     """
 
@@ -93,15 +94,15 @@ class Scores:
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
-    """Score every model on all of val and test, and on a sample of the training split.
+    """Score every model on all of val and test, and on the training split. Add the scores of `baselines`.
 
-    All models use the block size and stride of the GPT. The result also has the scores of the baselines. On val and
-    test, a GPT with n-grams is scored a second time without them, and the GPT is scored a third time while it learns
-    from the text if evaluate.adaptive is set.
+    All models use the block size and stride of the GPT. On val and test, a GPT with n-grams is also scored without its
+    n-grams. If evaluate.adaptive is set, the GPT is also scored while it learns from the text.
 
-    The training split is scored as one stream, as in training. A model that sees only the last id is scored on all of
-    it. Other models are scored on evenly spaced excerpts of as many ids as val has, but on at most MAX_SCORED_IDS ids.
-    The n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
+    The training split is scored as one stream, as in training: the end of a work is context for the next work. A model
+    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts,
+    which together have as many ids as val, but at most MAX_SCORED_IDS ids. The n-gram counts of a GPT do not include
+    the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
@@ -134,32 +135,36 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
             for split, calibration in by_split.items():
                 table[name][split]["accuracy"] = calibration.accuracy
         table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
-    nats.pop(STREAM, None)  # works of one stream are not independent, so comparisons cannot use them
+    nats.pop(STREAM, None)  # comparisons cannot use these nats, because the works of one stream are not independent
     return Scores(table, nats | baselines.nats, calibrations["gpt"])
 
 
 def value_of_context(
     model: LanguageModel, full_nats: CharNats, text: HeldOut, split: str, params: Evaluate
 ) -> dict[str, float]:
-    """Return the bits per character with a short context and with full windows, and the gain from longer context.
+    """Compare the bits per character of a model with a short context and with full windows, on the same characters.
 
-    Both are measured on the same characters: the start of every work, about evaluate.context_chars in total.
+    The characters are the start of every work, about evaluate.context_chars characters in total.
 
     Args:
-        model: model to score.
-        full_nats: (N,) nats of the characters of the split with full windows.
-        text: the splits.
-        split: the split to score.
+        model: model to score with the short context.
+        full_nats: (N,) nats of all characters of the split, scored with full windows.
+        text: all splits.
+        split: name of the split to score.
         params: section `evaluate` of params.yaml.
+
+    Returns:
+        A dict with the length of the short context in ids, both scores, their difference (`gain_bits_per_char`), and
+        the number of characters.
     """
     fraction = min(1.0, params.context_chars / sum_counts(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, fraction)
-    # stride 1 gives every id exactly short_context ids of context; the last argument limits the n-grams to them
+    # With stride 1, each id has exactly short_context ids of context. The last argument hides earlier ids from n-grams.
     short = text.passage_char_nats(
         nats_of_passages(model, texts, params.short_context, 1, ngrams_see_before_window=False), texts
     )
-    chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
-    position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) within the work
+    chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # each (n_works,)
+    position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,), position of each character within its work
     full = full_nats[position < np.repeat(text.chars_of_works(split, texts), chars)]
     short_bits, full_bits = bits_per_char(short), bits_per_char(full)
     return {
@@ -172,9 +177,10 @@ def value_of_context(
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the content of metrics.json: bits per character on val and test, and the accuracy on val if it is known.
+    """Return the content of metrics.json: name of a model -> {split: bits per character, "accuracy": accuracy on val}.
 
-    It covers the given models, the adaptive scores of the GPT if they were computed, and the best counted baseline.
+    The accuracy is left out if it was not computed. The names are `models`, the adaptive scores of the GPT if they were
+    computed, and "counted", the best counted baseline on val.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
@@ -189,16 +195,19 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
 
 
 def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
-    """Yield a line for each score that covers only a part of a split, with the parameter that decides its size."""
+    """Yield a line for each score that covers only a part of a split.
+
+    The line contains the parameter that decides how many characters are scored.
+    """
     scored, whole = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
-        limits = f"as many as val has (split.val), at most {MAX_SCORED_IDS:,} ids"
-        yield f"scored the GPT on {scored:,} of {whole:,} characters of train: {limits}"
+        limits = f"on as many ids as val has (split.val), but at most {MAX_SCORED_IDS:,} ids"
+        yield f"scored the GPT on only {scored:,} of {whole:,} characters of train: {limits}"
     for split in text.held_out_splits:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
         if scored < whole:
             used = f"{scored:,} of {whole:,} characters of {split}"
-            yield f"measured the gain from longer context on {used} (evaluate.context_chars)"
+            yield f"measured the gain from longer context on only {used} (evaluate.context_chars)"
 
 
 def describe(
@@ -207,7 +216,7 @@ def describe(
     trained: dict[str, TrainedModel],
     calibration: dict[str, Calibration],
 ) -> dict[str, Any]:
-    """Return the content of about.json (bukva.text.scores)."""
+    """Return the content of about.json in data/scores (see bukva.text.scores)."""
     T = models["gpt"].block_size
     return {
         "calibration": {split: of_split.to_json() for split, of_split in calibration.items()},
@@ -228,16 +237,19 @@ def score(
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score over several excerpts of the training split together."""
+    """Return the score of a model on the characters of all excerpts together. The excerpts are of the training split.
+
+    A model with n-grams leaves the predicted occurrence out of its counts (leave-one-out).
+    """
     nats = nats_of_passages(model, excerpts, block_size, stride, of_train=model.counts, on_progress=on_progress)
     return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
 
 
 @torch.inference_mode()
 def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
-    """Return the score over (N,) ids of a model that sees only the last id.
+    """Return the score of `model` on (N,) ids. The model must predict the next id from the last id alone.
 
-    The loss of each pair of ids is computed once and multiplied by the count of the pair.
+    The loss of each pair of adjacent ids is computed once, and multiplied by the number of occurrences of the pair.
     """
     V, nats = len(tokenizer), 0.0
     counts = count_pairs(ids, V)  # (V, V)
@@ -255,7 +267,7 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
 def _nats(
     label: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
 ) -> Nats:
-    """Return the (n,) nats of the scored ids, and show the progress under a label."""
+    """Return the (n,) nats of the scored ids of `texts`, and show a progress bar with `label`."""
     n_ids = sum(len(passage.scored) for passage in texts)
     with progress_bar(f"evaluate: {label}", n_ids, unit) as on_progress:
         return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)

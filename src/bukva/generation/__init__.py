@@ -1,1 +1,1 @@
-"""Text generation with trained models."""
+"""Generate text with trained models."""

@@ -1,4 +1,4 @@
-"""Samples for comparison: every model, untrained and trained, continues the same prompts, as in the lecture notes."""
+"""Generate samples: every model, before and after training, continues the same prompts, as in the lecture notes."""
 
 import itertools
 from operator import itemgetter
@@ -16,9 +16,9 @@ from bukva.generation.sampling import generate
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 
-STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
+STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}  # state -> weights to load
 NETWORK = ", without its n-grams"  # suffix of the state of a GPT whose n-grams are switched off
-OTHER_TEMPERATURES = (0.5, 1.0)  # additional temperatures of trained models: cautious, and the unchanged probabilities
+OTHER_TEMPERATURES = (0.5, 1.0)  # additional temperatures of trained models; 1 does not change the probabilities
 
 PAGE = """\
 # Samples
@@ -42,23 +42,25 @@ What a model wrote follows the bar │. {{ why }}
 def answer(
     folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine, ngrams: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Continue each prompt with every model, untrained and trained, using the same random numbers for all models.
+    """Continue each prompt with every model, before and after training. All models use the same random numbers.
 
-    Trained models also generate at OTHER_TEMPERATURES. A GPT with n-grams generates with and without them.
+    Trained models also generate at OTHER_TEMPERATURES. A GPT with n-grams generates once with and once without its
+    n-grams.
 
     Args:
-        folders: model name -> model folder.
+        folders: name of a model -> its folder.
         prompts: texts to continue.
         params: section `sample` of params.yaml.
         machine: device and precision to generate with.
-        ngrams: folder that may hold the n-gram counts of the training split.
+        ngrams: folder from which the n-gram counts of the training split are read if it contains them.
 
     Returns:
-        One record per answer, sorted by prompt: the number of the prompt, the model, its state, the temperature, the
-        prompt after `sample.unknown` was applied to it (`read`), and the continuation (`written`).
+        One dict per continuation, sorted by the number of the prompt. The keys are `prompt` (the number of the prompt,
+        from 0), `model`, `state`, `temperature`, `read` (the prompt after `sample.unknown` was applied to it) and
+        `written` (the continuation).
 
     Raises:
-        BukvaError: a prompt holds a character outside the vocabulary, and sample.unknown is `error`.
+        BukvaError: a prompt contains a character outside the vocabulary, and `sample.unknown` is `error`.
     """
     answers = []
     for name, folder in folders.items():
@@ -85,23 +87,23 @@ def answer(
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:
-    """Return the random number generator for prompt `number`, counted from 1."""
+    """Return the random number generator for the prompt with this number. The first prompt has the number 1."""
     return torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     )
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
-    """Render reports/samples.md: for each prompt, the answers of every model and state at `sample.temperature`.
+    """Return the content of reports/samples.md: for each prompt, all continuations at `sample.temperature`.
 
     Args:
-        answers: the records that `answer` returns.
-        prompts: all prompts, in their order.
+        answers: the continuations, as returned by `answer`.
+        prompts: the prompts, in the same order as for `answer`.
         params: section `sample` of params.yaml.
-        unit: name of the unit that the models generate: character, byte or token.
-        why: a sentence about how the prompts were chosen.
+        unit: name of the unit that the models generate: "character", "byte" or "token".
+        why: sentence that says how the prompts were chosen.
     """
-    # The page is Markdown, so nothing is escaped. Samples are code blocks by their indentation.
+    # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
     at_temperature = [each for each in answers if each["temperature"] == params.temperature]
@@ -112,6 +114,6 @@ def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit
 
 
 def to_json(answers: list[dict[str, Any]], prompts: list[str], params: Sample) -> dict[str, Any]:
-    """Return the content of data/samples.json: the answers at all temperatures and the settings common to them."""
+    """Return the content of data/samples.json: the settings of the sampling, the prompts, and all continuations."""
     settings = params.model_dump(include={"seed", "temperature", "top_k", "top_p"})
     return {**settings, "prompts": prompts, "answers": answers}

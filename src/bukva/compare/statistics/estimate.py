@@ -1,4 +1,7 @@
-"""Differences with their errors (Student's t), the noise floor between seeds, and detectable differences."""
+"""Compute intervals and p-values of differences, the smallest detectable difference, and the noise floor.
+
+The noise floor is the standard deviation of the difference between two trainings that differ only in the seed.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,20 +12,20 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 LEVEL = 0.05  # significance level, two-sided
-POWER = 0.8
+POWER = 0.8  # probability with which a difference of the smallest detectable size is detected
 
-# Verdict on B against A. The verdict over the text alone is one of the first four.
+# Verdict on B against A. The verdict on the trained models alone (`TextVerdict`) is one of the first four.
 Verdict = Literal[
     "better", "worse", "cannot tell", "identical", "no difference that matters", "probably better", "probably worse"
 ]
 BY_SIGN: dict[int, Verdict] = {-1: "better", 0: "cannot tell", 1: "worse"}
 
-Part = tuple[float, float]  # component of a variance, in (bits per character)^2, and its degrees of freedom
+Part = tuple[float, float]  # one of several variances to add, in (bits per character)^2, and its degrees of freedom
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Difference in bits per character with an error that follows Student's t distribution."""
+    """Difference in bits per character with its standard error. Intervals and p-values use Student's t distribution."""
 
     difference: float
     se: float  # standard error
@@ -30,7 +33,7 @@ class Estimate:
 
     @classmethod
     def of(cls, difference: float, parts: Sequence[Part]) -> "Estimate":
-        """Build an estimate whose variance is the sum of independent parts."""
+        """Return an estimate of `difference` whose variance is the sum of the independent variances in `parts`."""
         return cls(difference, sum(variance for variance, _ in parts) ** 0.5, satterthwaite(parts))
 
     @property
@@ -48,78 +51,87 @@ class Estimate:
 
     @property
     def sign(self) -> int:
-        """Sign of the difference, -1 or 1, if the interval excludes 0; otherwise 0."""
+        """Sign of the difference, -1 or 1; 0 if the interval contains 0."""
         low, high = self.interval
         return int(low > 0) - int(high < 0)
 
     @property
     def smallest_detectable(self) -> float:
-        """True difference that is detected in 80 of 100 comparisons with this error (Card et al. 2020)."""
+        """Smallest true difference that 80 of 100 comparisons with this error would detect (Card et al. 2020)."""
         return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
 
     def to_json(self) -> dict[str, Any]:
-        """Return all numbers of the estimate, including derived ones."""
+        """Return a dict with the fields, the interval, the p-value and the smallest detectable difference."""
         return {**asdict(self), "interval": self.interval, "p": self.p, "smallest_detectable": self.smallest_detectable}
 
 
 def quantile(probability: float, df: float) -> float:
-    """Return the quantile of Student's t distribution for a cumulative probability."""
+    """Return the quantile of Student's t distribution with `df` degrees of freedom at `probability`."""
     return float(stdtrit(df, probability))
 
 
 def satterthwaite(parts: Sequence[Part]) -> float:
-    """Return the degrees of freedom of a sum of estimated variances: V^2 / sum of V_i^2 / df_i (Satterthwaite 1946)."""
+    """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946).
+
+    For a sum V of variances V_i with df_i degrees of freedom, they are V^2 / sum_i (V_i^2 / df_i). If V is 0, they are
+    the lowest df_i.
+    """
     total = sum(variance for variance, _ in parts)
     if total == 0:
         return min(df for _, df in parts)
     return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
 
 
-CERTAIN: Part = (0.0, math.inf)  # variance over a text so long that its error is 0
+CERTAIN: Part = (0.0, math.inf)  # for a text that is so long that it adds no error
 
 
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
-    """Return the smallest difference in bits per character that k seeds per setting detect with 80 % probability.
+    """Return the smallest difference in bits per character that a comparison detects with a probability of 80 %.
 
-    k: at least 2.
-    sd: standard deviation between seeds of one setting; if paired, of the difference of two trainings.
-    text: variance over the text and its degrees of freedom.
+    k: number of seeds of each of the two settings; at least 2.
+    sd: standard deviation between the scores of different seeds; if `paired`, of the differences between the two
+        trainings with the same seed.
+    paired: whether the trainings of the two settings are paired by seed.
+    text: variance from the choice of the text, and its degrees of freedom.
     """
     seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # reached by five seeds of one setting
+MIN_DF = 4  # degrees of freedom that a noise floor needs to be used; five seeds of one setting have 4
 
 
 @dataclass(frozen=True)
 class Floor:
-    """Standard deviation between seeds, and how well it is known."""
+    """Standard deviation between seeds and its degrees of freedom. The noise floor follows from it (`difference`)."""
 
     sd: float  # standard deviation of the score of one training, in bits per character
     df: int  # degrees of freedom: number of seeds minus number of seed groups
 
     @classmethod
     def of(cls, scores: Sequence[float]) -> "Floor":
-        """Estimate the floor from the scores of one seed group, (k,) bits per character, k >= 1.
+        """Estimate the standard deviation from the (k,) scores of trainings that differ only in the seed, k >= 1.
 
-        A single seed gives no estimate: 0 degrees of freedom.
+        One score cannot give an estimate, so the result then has `sd` 0 and `df` 0.
         """
         return cls(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, len(scores) - 1)
 
     @property
     def difference(self) -> float:
-        """Noise floor f: standard deviation of the difference of two trainings, sqrt(2) sd."""
+        """The noise floor: the standard deviation of the difference between two trainings, which is sqrt(2) `sd`."""
         return 2**0.5 * self.sd
 
     @property
     def known(self) -> bool:
-        """Whether the floor is reliable enough for settings with fewer than three seeds."""
+        """Whether there are enough seeds to use the noise floor for settings with fewer than three seeds."""
         return self.df >= MIN_DF and self.sd > 0
 
 
 def pool(floors: Iterable[Floor]) -> Floor:
-    """Pool the floors of several seed groups of one corpus and recipe family. Their mean scores may differ."""
+    """Return the pooled standard deviation of several seed groups (trainings that differ only in the seed).
+
+    The groups must have the same held-out text, model and optimizer. Their mean scores may differ.
+    """
     floors = list(floors)
     df = sum(floor.df for floor in floors)
     return Floor((sum(floor.df * floor.sd**2 for floor in floors) / df) ** 0.5 if df else 0.0, df)

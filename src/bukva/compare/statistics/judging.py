@@ -1,9 +1,11 @@
-"""Sequential test of one try against the baseline: keep it, discard it, or train more seeds.
+"""Test a try against the baseline, and decide to keep it, to discard it, or to train more seeds.
 
-There are four looks at a try: after 1, 2, 4 and 8 seeds. The variance between seeds is pooled over all tries of the
-ledger. After many tries the level of a test is so low that two or three seeds of one try cannot estimate the variance
-well enough. Each look is tested at a quarter of the level of the try (Bonferroni), so that all looks together keep to
-that level.
+A try is a setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8 seeds. Such
+an interim test is called a look. Each look uses a quarter of the significance level of the try (Bonferroni), so all
+looks together do not exceed this level.
+
+The variance between seeds is pooled over the baseline and all earlier tries. After many tries the significance level is
+so low that two or three seeds of one try cannot estimate the variance well enough.
 """
 
 from collections.abc import Sequence
@@ -16,8 +18,8 @@ from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
 LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
-HOPELESS = (0.5, 0.3, 0.2)  # for each look but the last, the p above which a try is discarded
-# If the ratio of a try's own variance to the pooled one exceeds this quantile of F, its own variance is used.
+HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded if its p-value is higher
+# A try's own variance replaces the pooled variance if their ratio exceeds this quantile of the F distribution.
 OWN_VARIANCE = 0.95
 
 Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
@@ -25,10 +27,12 @@ Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
 @dataclass(frozen=True)
 class Look:
-    """Interim result of a try after some of its seeds.
+    """Result of one test of a try.
 
-    estimate: bits per character of the try minus those of the baseline; negative if the try is better.
-    p: one-sided p-value of the hypothesis that the try is no better, corrected for the number of looks.
+    n_seeds: number of seeds with which the try was trained.
+    estimate: mean bits per character of the try minus those of the baseline; negative if the try is better.
+    p: one-sided p-value of the hypothesis that the try is not better than the baseline, times the number of looks.
+    decision: what to do with the try.
     """
 
     n_seeds: int
@@ -38,14 +42,15 @@ class Look:
 
 
 def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], known: Floor, level: float) -> Look:
-    """Test a try after 1, 2, 4 or 8 seeds.
+    """Test a try that has been trained with 1, 2, 4 or 8 seeds against the baseline.
 
     Args:
-        text: difference of the means over seeds, try minus baseline, in bits per character, with its error over the
-            text.
-        baseline, tried: bits per character of each seed.
+        text: mean score of the try minus mean score of the baseline (means over the seeds), in bits per character. Its
+            standard error comes only from the choice of the text, not from the seeds.
+        baseline: bits per character of the baseline, one score for each seed.
+        tried: bits per character of the try, one score for each seed.
         known: standard deviation between seeds, pooled over the baseline and the earlier tries.
-        level: significance level of this try.
+        level: significance level of all tests of this try together.
     """
     index = LOOKS.index(len(tried))
     own = Floor.of(tried)
@@ -66,5 +71,5 @@ def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Pool the noise floors of groups of scores, one group per setting, with a known noise floor."""
+    """Pool `known` with the standard deviations between seeds in `groups`. A group has the scores of one setting."""
     return pool([known, *(Floor.of(scores) for scores in groups)])

@@ -1,25 +1,26 @@
-"""Online control of the false discovery rate: the significance level at which each try of a sequence is tested.
+"""Choose the significance level at which each try in a sequence is tested (online control of false discoveries).
 
-The false discovery rate is the expected fraction of false keeps among all keeps. ADDIS (Tian & Ramdas 2019,
-arXiv:1905.11465, algorithm 1) keeps it below a given level. It has a budget of significance: each try spends a part of
-the budget, each keep earns some of it back, and tries that are clearly no better cost nothing.
+The false discovery rate is the expected fraction of wrong decisions among all decisions to keep a try. The algorithm
+ADDIS (Tian & Ramdas 2019, arXiv:1905.11465, algorithm 1) keeps it below a given limit. The algorithm has a budget. Each
+test spends a part of the budget, and each decision to keep a try adds to the budget. Tries that are clearly no better
+than the baseline cost nothing.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 
-SELECTED = 0.5  # a try with a larger p costs nothing
-CANDIDATE = 0.25  # a try with a p of at most this is a candidate for a gain and costs nothing either
-POWER = 1.6  # the budget is spent in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
-ZETA = 2.2857656  # sum of this series
-START = 0.5  # fraction of the level that is available before the first keep
+SELECTED = 0.5  # a try with a p-value above this costs nothing
+CANDIDATE = 0.25  # a try with a p-value of at most this is likely to be better, and costs nothing either
+POWER = 1.6  # the tries that cost something spend the budget in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
+ZETA = 2.2857656  # sum of the series 1 + 1 / 2^1.6 + 1 / 3^1.6 + ...
+START = 0.5  # budget before a try is kept, as a fraction of the limit of the false discovery rate
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
-    """Return the level at which the next try is tested.
+    """Return the significance level at which the next try is tested.
 
     Args:
-        ps: p-values of all earlier tries, in order.
+        ps: p-value of each earlier try, from the first try to the last.
         kept: for each earlier try, whether it was kept.
         level: upper limit of the false discovery rate, such as 0.1.
     """
@@ -33,5 +34,5 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 
 def _share(n: int) -> float:
-    """Return the fraction of a budget that a try may spend after n tries that cost something."""
+    """Return the fraction of a budget that the next try may spend if n tries have spent a part of it."""
     return (n + 1) ** -POWER / ZETA

@@ -1,8 +1,9 @@
-"""Verdicts on settings: would the difference between A and B persist with other seeds and another text of this kind?
+"""Compute verdicts on settings: would B still differ from A with other seeds and another text of this kind?
 
-The variance of the difference has a part over the text and a part over seeds. The part over seeds is estimated if both
-settings have three seeds or more. With fewer seeds it is replaced by twice the noise floor of other seed groups, and
-the verdict is at most "probably better" or "probably worse".
+The variance of the difference is the sum of two variances: one from the choice of the text, and one from the seeds. The
+variance from the seeds is estimated from the scores if both settings have at least three seeds. Otherwise it is
+computed from the noise floor, which was measured on other settings and is doubled. The verdict can then be "probably
+better" or "probably worse", but not "better" or "worse".
 """
 
 from collections.abc import Collection, Sequence
@@ -16,8 +17,8 @@ from bukva.compare.statistics.estimate import BY_SIGN, LEVEL, Estimate, Floor, P
 from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_text
 
 MIN_SEEDS = 3
-MATTERS = 0.01  # bits per character; smaller differences are of no practical importance
-DOUBLED = 2  # factor of the noise floor, because another setting may vary more than those it was measured on
+MATTERS = 0.01  # bits per character; smaller differences have no practical importance
+DOUBLED = 2  # factor of the noise floor, because a setting may vary more than those that gave the noise floor
 
 Method = Literal["paired", "unpaired", "noise floor", "text only"]
 PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
@@ -25,56 +26,58 @@ PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "proba
 
 @dataclass(frozen=True, eq=False)
 class SeedSums:
-    """Losses of the k trainings of one setting, summed over each of the G units of a text."""
+    """Losses of k trainings that differ only in the seed, summed over each of the G units of a text."""
 
     seeds: tuple[int, ...]
     sums: Floats  # (k, G) bits
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Sort one or more pairs (seed, (G,) bits of each unit) by seed, and stack their bits."""
+        """Build the sums from one or more pairs: a seed, and the (G,) bits of the units. Pairs are sorted by seed."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
     def only(self, seeds: Collection[int]) -> "SeedSums":
-        """Return the trainings with the given seeds."""
+        """Return a copy with only the trainings whose seed is in `seeds`."""
         return SeedSums.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
 
     def scores(self, units: Units) -> Floats:
-        """Return the (k,) bits per character of the trainings."""
+        """Return the (k,) scores of the trainings in bits per character, over all units."""
         return self.sums.sum(axis=1) / units.edges[-1]
 
 
 @dataclass(frozen=True)
 class SettingsVerdict:
-    """Verdict on settings B against settings A, the headline of a comparison."""
+    """Verdict on settings B against settings A. It covers other seeds and other texts of this kind."""
 
     verdict: Verdict
-    difference: float  # bits per character, difference of the means over seeds
+    difference: float  # mean bits per character of B minus those of A (means over the seeds)
     estimate: Estimate | None  # None if the variance between seeds is unknown
-    p: float  # corrected for all `compared` verdicts; 1 if the variance between seeds is unknown
-    compared: int  # number of verdicts that were corrected together; 1 for a single comparison
+    p: float  # p-value, corrected for `compared` comparisons; 1 if the variance between seeds is unknown
+    compared: int  # number of comparisons for which the p-value is corrected; 1 without a correction
     method: Method
-    seeds_a: tuple[int, ...]  # seeds that were used
+    seeds_a: tuple[int, ...]  # seeds whose trainings were used
     seeds_b: tuple[int, ...]
-    seed_sd: float | None  # bits per character: of the score of a training; if paired, of the difference of two
-    text: TextVerdict  # verdict over the text, on the means over the same seeds
+    seed_sd: float | None  # standard deviation between seeds: of a score, or of a difference if paired
+    text: TextVerdict  # verdict on the trained models: compares the mean losses over the same seeds
 
     def to_json(self) -> dict[str, Any]:
-        """Return all numbers for other programs."""
+        """Return a dict with all fields, in which `estimate` and `text` are dicts."""
         estimate = self.estimate.to_json() if self.estimate else None
         return {**asdict(self), "estimate": estimate, "text": self.text.to_json()}
 
 
 def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
-    """Return the verdict on settings B against settings A, each with one or more trainings.
+    """Compare settings B with settings A, which have one or more trainings each.
 
     Args:
-        a, b: losses of the trainings on these units.
+        a, b: losses of the trainings of A and of B, summed over each of `units`.
         units: units of the text.
-        floor: noise floor of the corpus and recipe family; used if a setting has fewer than three seeds.
-        pairable: whether trainings with equal seeds can be paired: A and B have the same numerics and initial weights
-            of the same shapes.
+        floor: standard deviation between seeds of settings with the same held-out text, model and optimizer. It is used
+            if A or B has fewer than three seeds. If it is `None` or not known well enough, the verdict is then "cannot
+            tell".
+        pairable: whether trainings with the same seed can be paired, because A and B have the same numerics and the
+            same initial weights for the same seed.
     """
     a, b, method = _choose_seeds(a, b, floor, pairable)
     text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)
@@ -105,10 +108,10 @@ def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None
 
 
 def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool) -> tuple[SeedSums, SeedSums, Method]:
-    """Choose the trainings to compare and the method. The choice depends on the seeds, never on the scores.
+    """Return the trainings of A and of B to compare, and the method. The choice depends on the seeds, never on scores.
 
-    With three or more common seeds, these are paired and all others are left out. Nothing is paired if a setting has
-    the same seed twice.
+    If A and B have three or more seeds in common, the trainings with these seeds are paired, and the other trainings
+    are left out. Trainings are not paired if A or B has a seed twice.
     """
     distinct = all(len(set(setting.seeds)) == len(setting.seeds) for setting in (a, b))
     common = set(a.seeds) & set(b.seeds)
@@ -120,9 +123,10 @@ def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool)
 
 
 def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor | None) -> tuple[list[Part], float]:
-    """Return the parts of the variance over seeds, and the standard deviation between seeds.
+    """Return the terms whose sum is the variance from the seeds, and the standard deviation between seeds.
 
-    The standard deviation is that of the score of one training, or, if paired, of the difference of two.
+    If `method` is "paired", the standard deviation is that of the differences between paired trainings. Otherwise it is
+    that of the score of one training.
     """
     k_a, k_b = len(scores_a), len(scores_b)
     if method == "paired":
@@ -137,9 +141,10 @@ def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor
 
 
 def _verdict(estimate: Estimate, method: Method) -> Verdict:
-    """Return the verdict for an interval.
+    """Return the verdict that follows from the confidence interval of an estimate.
 
-    An interval within `MATTERS` of 0 gives "no difference that matters", even if it excludes 0.
+    If the whole interval is between -MATTERS and MATTERS, the verdict is "no difference that matters", even if 0 is not
+    in the interval. This does not apply to the method "noise floor".
     """
     verdict = BY_SIGN[estimate.sign]
     if method == "noise floor":
@@ -152,7 +157,10 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Correct (m,) p-values so that the chance of any false rejection at level 0.05 is at most 5 % (Holm 1979)."""
+    """Return m p-values corrected for m tests (Holm 1979), in the same order.
+
+    The chance that any of the tests gives a corrected p-value below 0.05 without a true difference is at most 5 %.
+    """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m
     for rank, index in enumerate(sorted(range(m), key=lambda index: ps[index])):
@@ -162,9 +170,10 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
-    """Correct the verdicts of several settings against one baseline for their number (Holm 1979).
+    """Return the verdicts of several comparisons, corrected for the number of comparisons (Holm 1979).
 
-    A verdict with a corrected p of 0.05 or more becomes "cannot tell". The intervals are not corrected.
+    If the corrected p-value is 0.05 or more, the verdicts "better", "worse", "probably better" and "probably worse"
+    become "cannot tell". The intervals are not corrected.
     """
     return [
         replace(
@@ -178,11 +187,11 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """Return how much better than its true value the best of m >= 1 equal settings looks on average.
+    """Return by how much the score of the best of m equally good settings is too good on average, m >= 1.
 
-    sd: standard deviation of the score of one setting: the standard deviation between seeds, divided by the square
-        root of the number of seeds. The result has the same unit.
+    sd: standard deviation of the score of one setting, which is the standard deviation between seeds divided by the
+        square root of the number of seeds. The result has the unit of `sd`.
     """
-    z = np.linspace(-10, 10, 2001)  # the integrand vanishes at both ends
+    z = np.linspace(-10, 10, 2001)  # the integrand is 0 at both ends
     density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # density of the largest of m deviates
     return float((z * density).sum() * (z[1] - z[0])) * sd

@@ -1,11 +1,13 @@
-"""Intervals over the text: would another text of this kind give a difference of the same sign?
+"""Compute verdicts on trained models: would another text of this kind give a difference of the same sign?
 
-The error is that of the leave-one-work-out jackknife of a ratio, the sum of bits divided by the sum of characters. It
-follows Student's t with G* - 1 degrees of freedom, G* being the effective number of works (MacKinnon, Nielsen & Webb
-2023; docs/comparing-method.md compares it with bootstraps).
+A text is divided into units that are treated as independent. The units are the works if there are enough of them, and
+otherwise segments of equal length. Characters of one work are similar, so a long text of few works says little about
+other texts.
 
-Units are the pieces of a text that are treated as independent: the works if there are enough of them, otherwise
-segments of equal length. Characters of one work are similar, so a long text of few works says little about other texts.
+The difference is a ratio: the sum of bits divided by the number of characters. Its standard error is computed by the
+jackknife, which leaves out one unit at a time. Intervals use Student's t distribution with G* - 1 degrees of freedom,
+where G* is the effective number of units (MacKinnon, Nielsen & Webb 2023; docs/comparing-method.md compares the
+jackknife with bootstraps).
 """
 
 from collections.abc import Sequence
@@ -23,26 +25,28 @@ from bukva.text.ids import bits
 Floats = npt.NDArray[np.float64]
 Chars = npt.NDArray[np.int64]  # number of characters: (W,) of each work, or (G,) of each unit
 
-MIN_EFFECTIVE_WORKS = 6
+MIN_EFFECTIVE_WORKS = 6  # a text with fewer effective works is divided into segments
 N_SEGMENTS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """G units in the order of the text, each with at least one character."""
+    """The G units of a text, from its start to its end. Each unit has at least one character."""
 
     kind: Literal["works", "segments"]
     edges: Chars  # (G + 1,): unit g has the characters from edges[g] to edges[g + 1]
-    rows: Chars  # (G,): index of each unit in the given works; (0,) for segments
+    rows: Chars  # (G,): index of each unit among the works from which the units were made; (0,) for segments
 
     @classmethod
     def of(cls, chars: npt.ArrayLike) -> "Units":
-        """Divide a text into its works, or into 20 equal segments if there are fewer than 6 effective works.
+        """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
+
+        For effective works, see `effective`.
 
         chars: (W,) number of characters of each work.
 
         Raises:
-            BukvaError: the text has fewer characters than segments.
+            BukvaError: the text has fewer than 6 effective works and fewer than 20 characters.
         """
         works = cls.works(chars)
         if works.effective >= MIN_EFFECTIVE_WORKS:
@@ -57,7 +61,7 @@ class Units:
 
     @classmethod
     def works(cls, chars: npt.ArrayLike) -> "Units":
-        """Divide a text into its works, however few. Works without characters are left out.
+        """Divide a text into its works, even if there are few of them. Works without characters are left out.
 
         chars: (W,) number of characters of each work.
         """
@@ -70,20 +74,20 @@ class Units:
 
     @cached_property
     def chars(self) -> Chars:
-        """(G,) number of characters of each unit."""
+        """Number of characters of each of the G units."""
         return np.diff(self.edges)
 
     @cached_property
     def effective(self) -> float:
-        """Effective number of units: the number of equally long units that would be as informative (Kish 1965).
+        """Effective number of units: how many units of equal length would be as informative (Kish 1965).
 
-        0 if there are no units.
+        The value is 0 if there are no units.
         """
         n = self.chars.astype(np.float64)
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """Return the (G,) bits of each unit from the (N,) nats of each character, summed in float64.
+        """Convert the (N,) nats of the characters to the (G,) bits of the units. The sums are computed in float64.
 
         Raises:
             BukvaError: the loss of a character is not finite.
@@ -94,41 +98,48 @@ class Units:
         if not np.isfinite(sums).all():
             raise BukvaError(
                 f"{np.count_nonzero(~np.isfinite(nats))} of {len(nats)} characters have no finite loss, so no "
-                "difference can be computed. The training of the model has probably diverged; train it again."
+                "difference can be computed. The training of the model has probably diverged. Train the model again "
+                "with a lower learning rate."
             )
         return sums * bits(1.0)
 
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Verdict on two models over one text. It does not cover other seeds of the same settings."""
+    """Verdict on trained model B against trained model A. It covers other texts of this kind, but not other seeds."""
 
-    verdict: Verdict  # on B against A: better, worse, cannot tell or identical
+    verdict: Verdict  # "better", "worse", "cannot tell" or "identical"
     estimate: Estimate
     unit: Literal["works", "segments"]
     n_units: int
     effective_units: float  # see Units.effective
 
     def to_json(self) -> dict[str, Any]:
-        """Return all numbers for other programs."""
+        """Return a dict with all fields, in which `estimate` is a dict."""
         return {**asdict(self), "estimate": self.estimate.to_json()}
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
-    """Return the verdict over the text from the (G,) bits of each unit under model A and under model B."""
+    """Compare model B with model A. `sums_a` and `sums_b` are the (G,) bits of the units under each model; G >= 2."""
     estimate = over_text(sums_b - sums_a, units)
     verdict = BY_SIGN[estimate.sign] if (sums_a != sums_b).any() else "identical"
     return TextVerdict(verdict, estimate, units.kind, len(units), units.effective)
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """Return the difference per character with its error over the text, from (G,) summed differences, G >= 2."""
+    """Return the difference per character with its standard error from the choice of the text.
+
+    sums: (G,) bits of each unit under model B minus its bits under model A; G >= 2.
+    """
     difference, variance = jackknife(sums, units.chars)
     return Estimate.of(difference, [(variance, units.effective - 1)])
 
 
 def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
-    """Return the ratio of the sums of two (G,) arrays, and its variance by the leave-one-out jackknife; G >= 2."""
+    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, G >= 2, and the variance of the ratio.
+
+    The variance is estimated by the jackknife, which leaves out one unit at a time.
+    """
     G, total, n = len(chars), sums.sum(), chars.sum()
     ratio = total / n
     without = (total - sums) / (n - chars)  # (G,): ratio over all other units
@@ -137,39 +148,39 @@ def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class AuthorEffect:
-    """Difference between two models on the works of one author."""
+    """Difference between two models on the works of one author; negative if model B is better."""
 
     author: str
     difference: float  # bits per character
-    without: Verdict | None  # verdict over the works of all other authors, if it differs from the verdict over all
+    without: Verdict | None  # verdict without the works of this author; None if it is the same, or not computed
 
 
 @dataclass(frozen=True)
 class Authors:
-    """Differences on the works of each author, sorted by name."""
+    """Differences between two models on the works of each author."""
 
-    effects: tuple[AuthorEffect, ...]
-    better: int  # number of authors whose text B predicts better
-    worse: int
+    effects: tuple[AuthorEffect, ...]  # one for each author, sorted by the name of the author
+    better: int  # number of authors whose works model B predicts better than model A
+    worse: int  # number of authors whose works model B predicts worse than model A
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """Authors whose removal changes the verdict over the text."""
+        """The elements of `effects` for authors without whose works the verdict would be different."""
         return [effect for effect in self.effects if effect.without]
 
 
 def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[str]) -> Authors:
-    """Return the difference by author.
+    """Compare model B with model A on the works of each author.
 
     Args:
-        sums_a, sums_b: (G,) bits of each work under model A and model B.
-        works: the units, made by `Units.works`.
-        authors: (W,) authors of all works, including works without characters.
+        sums_a, sums_b: (G,) bits of each work under model A and under model B.
+        works: the works that have characters, as returned by `Units.works`.
+        authors: (W,) author of each work, including works without characters.
     """
     chars, difference = works.chars, sums_b - sums_a  # (G,), (G,)
     author_of_work = np.asarray(authors)[works.rows]  # (G,)
     names = sorted(set(author_of_work.tolist()))
-    # a text of fewer works is compared by segments, which have no author
+    # a text with too few works is compared by segments, which have no author
     checked = works.effective >= MIN_EFFECTIVE_WORKS and len(names) > 1
     overall = _verdict(difference, chars)
     effects = []
@@ -184,7 +195,7 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """Return the verdict over works; "cannot tell" for a single work, which has no variance."""
+    """Return the verdict from the (G,) differences of works. It is "cannot tell" if there are fewer than two works."""
     if len(chars) < 2:
         return "cannot tell"
     return BY_SIGN[over_text(difference, Units.works(chars)).sign]

@@ -1,7 +1,7 @@
-"""Verdicts as sentences for the terminal, Markdown and MLflow.
+"""Write verdicts as sentences for the terminal, Markdown and MLflow.
 
-The first line is the headline. It is about the settings and begins with the verdict. The second line is about the
-trained models on the scored text.
+The first sentence of a comparison is the headline (`settings_line`). It begins with the verdict on the settings. The
+second sentence (`text_line`) is about the trained models on the scored text.
 """
 
 import math
@@ -10,12 +10,15 @@ from bukva.compare.statistics.estimate import Estimate, resolved_by
 from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
 from bukva.compare.statistics.text import Authors, TextVerdict
 
-NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting to propose
-DIGITS, MOST_DIGITS = 3, 9  # decimal places of bits
+NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting that are proposed to the user
+DIGITS, MOST_DIGITS = 3, 9  # minimum and maximum number of decimal places of bits
 
 
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
-    """Return the second line: the verdict on the trained models on the scored text."""
+    """Return the line below the headline. It says which of the trained models predicts the scored text better.
+
+    `a` and `b` are the names of the settings, and `split` is the name of the scored split.
+    """
     model_a, model_b = _models(a, len(verdict.seeds_a)), _models(b, len(verdict.seeds_b))
     text, start = verdict.text, f"On this {split} text, "
     if text.verdict == "identical":
@@ -26,9 +29,10 @@ def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
 
 
 def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
-    """Return the headline: the verdict on the settings.
+    """Return the headline, which begins with the verdict on settings B against settings A.
 
-    command: command that adds seeds, for example `bukva seeds 3`.
+    a, b: names of the settings.
+    command: command that the headline recommends for adding seeds, for example "bukva seeds 3".
     """
     word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
     seeds = _seeds(verdict) + (f"; Holm-corrected for {verdict.compared} comparisons" if verdict.compared > 1 else "")
@@ -47,12 +51,12 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
-    """Return a line with the smallest detectable difference, now and with more seeds."""
+    """Return a line with the smallest detectable difference, for the present seeds and for more seeds."""
     text = verdict.text.estimate
     digits = _digits(text)
     line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
     if verdict.estimate is None or verdict.seed_sd is None:
-        return f"{line}; unknown between settings until the noise floor is known."
+        return f"{line}; unknown between settings, because the noise floor is unknown."
     digits = _digits(verdict.estimate)
     line += f", {verdict.estimate.smallest_detectable:.{digits}f} bits between settings."
     k = next((k for k in NEXT_SEEDS if k > min(len(verdict.seeds_a), len(verdict.seeds_b))), None)
@@ -63,14 +67,17 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """Return a line with the number of authors on which B is better, and the authors that decide the verdict.
+    """Return a line that counts the authors on whose works B is better than A, and those on whose works B is worse.
 
-    author: what the corpus calls the level above a work, such as "author" or "collection".
+    The line also names the authors without whose works the verdict would be different.
+
+    a, b: names of the settings.
+    author: word for the level above a work in this corpus, such as "author" or "collection".
     """
     n = len(authors.effects)
     line = f"By {author}: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
     for effect in authors.deciding:
-        line += f" Without {effect.author}, the verdict over the text would be: {effect.without}."
+        line += f" Without {effect.author}, the verdict on this text would be: {effect.without}."
     return line
 
 
@@ -79,7 +86,7 @@ def _models(name: str, k: int) -> str:
 
 
 def _units(text: TextVerdict) -> str:
-    return f"{text.n_units} {text.unit}" + (", valid for more of this text only" if text.unit == "segments" else "")
+    return f"{text.n_units} {text.unit}" + (", not valid for other works" if text.unit == "segments" else "")
 
 
 def _seeds(verdict: SettingsVerdict) -> str:
@@ -91,31 +98,37 @@ def _seeds(verdict: SettingsVerdict) -> str:
 
 
 def _size(estimate: Estimate) -> str:
-    """Return a difference whose direction is given in words: "0.062 bits (0.051 to 0.073", with an open bracket."""
+    """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073".
+
+    The caller says whether this is better or worse, and closes the bracket.
+    """
     digits = _digits(estimate)
     low, high = sorted(abs(edge) for edge in estimate.interval)
     return f"{abs(estimate.difference):.{digits}f} bits ({low:.{digits}f} to {high:.{digits}f}"
 
 
 def _signed(estimate: Estimate) -> str:
-    """Return a difference whose interval includes 0: "-0.002 bits (-0.030 to +0.025", with an open bracket."""
+    """Return the difference and its interval with signs, such as "-0.002 bits (-0.030 to +0.025".
+
+    The caller closes the bracket.
+    """
     digits = _digits(estimate)
     low, high = estimate.interval
     return f"{signed(estimate.difference, digits)} bits ({signed(low, digits)} to {signed(high, digits)}"
 
 
 def signed(bits: float, digits: int = DIGITS) -> str:
-    """Return a difference with its sign, which is a plus if the difference is rounded to 0."""
+    """Return a number of bits with its sign. A number that is rounded to 0 has a plus sign."""
     return f"{bits:+z.{digits}f}"
 
 
 def better_or_worse(difference: float) -> str:
-    """Return "0.062 bits better than" for -0.062, and "as good as" for a difference that is rounded to 0."""
+    """Return for example "0.062 bits better than" for -0.062, or "as good as" if the difference is rounded to 0."""
     size = f"{abs(difference):.{DIGITS}f}"
     return "as good as" if not float(size) else f"{size} bits {'better' if difference < 0 else 'worse'} than"
 
 
 def _digits(estimate: Estimate) -> int:
-    """Return the number of decimal places that show the standard error, or the difference if the error is 0."""
+    """Return the number of decimal places for the first digit of the standard error (of the difference if it is 0)."""
     shown = estimate.se or abs(estimate.difference) or 1.0
     return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))
