@@ -31,7 +31,7 @@ FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; the first id of a text h
 ADVICE: dict[Unknown, str] = {  # value of `unknown` -> advice if a text has characters outside the vocabulary
     "error": "use another text, or set unknown to 'drop' or 'replace'",
     "drop": "unknown='drop' would leave nothing of this text; use another text",
-    "replace": "unknown='replace' needs a space in the vocabulary, but there is none; use another text or unknown='drop'",
+    "replace": "unknown='replace' needs a space in the vocabulary, but it has none; use another text or unknown='drop'",
 }
 
 
