@@ -57,7 +57,7 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
             of a dot shows all columns except `colour`. Labels are drawn from top to bottom in the order of the rows.
         title: the title of the x axis.
         description: the description for screen readers.
-        series: the column whose values the legend lists with their colors. With "", there is no legend.
+        series: the column whose values the legend lists with their colors. With "", no legend is drawn.
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
@@ -78,7 +78,7 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
 def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
     """Draw loss curves of models: solid lines for val, dashed lines for train.
 
-    The y axis covers only the losses after the fraction BEGINNING of each training.
+    The y axis covers only the losses after the first part of each training (see BEGINNING).
 
     Args:
         points: one row per point of a curve, with columns `model`, `colour`, `split`, `bits` (the loss in bits per
@@ -128,8 +128,8 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     """Draw the tries of `bukva judge` in their order.
 
-    A try is a dot on an interval, in the color of its verdict. A gray line shows the score of the baseline after each
-    try.
+    A try (a changed setting) is a dot on an interval, in the color of its verdict. A gray line shows the score of the
+    baseline after each try.
 
     Args:
         rows: one row per try, with columns `number` (of the try), `bits`, `low` and `high` (the ends of the interval),
@@ -241,7 +241,7 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     Args:
         chart: an Altair chart.
         description: the description for screen readers.
-        wide: make the chart as wide as its container. Use False for concatenated and faceted charts, because their
+        wide: make the chart as wide as its container. Use `False` for concatenated and faceted charts, because their
             panels have fixed widths.
     """
     text = {

@@ -37,7 +37,10 @@ def interval(judged: Try) -> tuple[float, float]:
 
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
-    """Print the verdict on a try, the number of tries in the ledger, and the significance level of the next try."""
+    """Print the verdict on a try, the number of tries in the ledger, and the significance level of the next try.
+
+    With `as_json`, print all values of the try and `next_level` as JSON.
+    """
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
         return

@@ -70,10 +70,10 @@ POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
 
 
 def serve(path: str, port: int) -> None:
-    """Print the address of a page, and serve all pages and MLflow until Ctrl-C.
+    """Print the URL of a page, and serve all pages and MLflow until Ctrl-C.
 
     Args:
-        path: the path of the page whose address is printed.
+        path: the path of the page whose URL is printed, such as "/play".
         port: the first port to try. If another process uses it, the next free port is used.
     """
     os.chdir(project_root())
@@ -210,7 +210,7 @@ def _page(name: str, _: object) -> str:
 
 
 def _state() -> tuple[object, ...]:
-    """Return values that change whenever a result changes: all git refs, also of experiments, and times of files."""
+    """Return values that change whenever a result changes: git refs (also of experiments) and times of files."""
     files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
@@ -263,7 +263,7 @@ def _learner(library: Library, request: TextRequest) -> Learner | None:
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield batches of JSON lines. The first line is the scored text, each later line a piece of its continuation."""
+    """Yield batches of JSON lines: first the scored text, and then one line for each piece of its continuation."""
     yield _line(_scored(writer, text))
     batch, sent_at = "", 0.0
     for piece in writer.write(text, sampling):

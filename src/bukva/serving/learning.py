@@ -1,7 +1,7 @@
 """Provide writers that learn from the texts of the playground by counting n-grams (bukva.models.ngrams.adaptive).
 
 All texts of a request are counted as one work. The n-grams of a work are predictors of their own, so these texts have
-more influence than as much text of the training split. The server keeps no state: each request contains all texts to
+more influence than training text of the same length. The server keeps no state: each request contains all texts to
 learn from, and the counts of earlier requests are removed first.
 """
 
@@ -48,7 +48,7 @@ class Learner:
     def separate_writer(self, texts: Sequence[str]) -> Writer:
         """Return a writer that has learned from `texts`.
 
-        This writer has a set of counts of its own. So no other request waits while it generates a text.
+        No other writer uses the counts of this writer, so no other request waits while it generates a text.
         """
         return self._learn(self._new_reader(), texts)
 

@@ -125,7 +125,7 @@ def _sort_key(result: Result, text: str) -> tuple[bool, bool, float]:
 
 
 def _text(result: Result) -> str:
-    """Return the digest of the text of val, or "" if the scores of the result are not available."""
+    """Return the digest of the val text of a result, or "" if the scores of the result are not available."""
     return str(result.about["text"]["val"]) if result.scores else ""
 
 

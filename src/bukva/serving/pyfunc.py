@@ -21,7 +21,7 @@ ARTIFACT = "model"  # name of the MLflow artifact that is the folder of the mode
 
 
 class TextModel(PythonModel):
-    """A model that continues prompts and scores texts."""
+    """An MLflow model that continues prompts and scores texts."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, and choose the device and the precision for this machine."""

@@ -19,11 +19,11 @@ UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, doma
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart. The folder is written atomically.
+    """Write attention.json and a PNG of each chart to `folder`, which is replaced atomically.
 
     Args:
         numbers: the return value of attention_study.study.
-        folder: the folder to write. Its earlier content is replaced.
+        folder: the folder to replace.
         model: the digest of the studied weights. The report page shows the study only for a GPT with these weights.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
@@ -57,6 +57,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
     """Draw three tables, in which a row is a layer and a column is a head.
 
     The tables show the relative entropy, the mean distance to the attended characters, and the best roles of each head.
+    `numbers` is the content of attention.json.
     """
     table = head_table(numbers, "trained")
     table["roles"] = table["roles"].map(_two_roles)
@@ -110,7 +111,8 @@ def _cells(
 def leak(numbers: dict[str, Any]) -> Spec:
     """Draw the losses of a small GPT with the causal mask and without it.
 
-    One panel shows the losses for targets inside the window, the other for the target after the window.
+    One panel shows the losses for targets inside the window, the other for the target after the window. `numbers` is
+    the content of attention.json.
     """
     leaked = numbers["leak"]
     models = {"masked": SCALED, "unmasked": RAW}
@@ -134,7 +136,10 @@ def leak(numbers: dict[str, Any]) -> Spec:
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
-    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax."""
+    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax.
+
+    `numbers` is the content of attention.json.
+    """
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
     of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
@@ -169,8 +174,8 @@ def scale(numbers: dict[str, Any]) -> Spec:
 def forecast(numbers: dict[str, Any]) -> Spec:
     """Draw the predictions of the GPT for each character of a generated text.
 
-    The upper table shows the likeliest characters. The lower table shows the entropy of the distribution at several
-    temperatures.
+    The upper table shows the likeliest characters. The lower table shows the entropy of the predicted distribution
+    at several temperatures. `numbers` is the content of attention.json.
     """
     unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
     top = pd.DataFrame(

@@ -86,7 +86,8 @@ def study(
 def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
     """Return the first n_chars characters of the first line that is long enough.
 
-    Only the lines after the first newline count. If no line is long enough, return the first characters of the text.
+    The text before the first newline is skipped, because it may be an incomplete line. If no line is long enough,
+    return the first n_chars characters of the text.
     """
     text = tokenizer.decode(ids[:100_000])
     lines = text.split("\n")[1:]  # the first line may be incomplete

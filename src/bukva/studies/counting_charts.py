@@ -58,7 +58,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
     """Draw a passage of text, in which colors and bars show the contributions to the prediction of each character.
 
     The background of a character shows the share of counting. The bar below a character shows the n-gram order that
-    contributed most.
+    contributed most. `numbers` is the content of counting.json.
     """
     orders = numbers["orders"]
     cells = pd.DataFrame(

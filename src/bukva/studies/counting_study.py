@@ -247,8 +247,8 @@ def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
 
     Returns:
         work: the number of the work.
-        chars: a list with one dictionary per id: its text, its bits under each predictor, and the share of counting,
-            which is None where `shares` has NaN.
+        chars: a list with one dictionary per id: its text, its bits under each predictor, its `order` and `context`
+            (see `experts_on`), and the `share` of counting, which is None where `shares` has NaN.
     """
     shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]

@@ -5,8 +5,8 @@ model's code and weights do not change. A "character" is the text of one id; wit
 names of roles say byte or token instead.
 
 Statistics are means over positions and windows. They exclude row 0 of each window, because position 0 sees only itself.
-The roles are adapted to characters from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on
-heads that copy.
+In the "plain average", all visible characters have the same weight. The roles are adapted to characters from Clark et
+al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that copy.
 """
 
 import contextlib

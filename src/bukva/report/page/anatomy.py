@@ -105,7 +105,7 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float6
 
 
 def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
-    """Return the slice of a passage of the longest work.
+    """Choose a passage of the longest work, and return it as a slice of `work`.
 
     The passage begins after the first line end of the work or, if the first half of the work has no line end, at the
     beginning of the work.

@@ -1,4 +1,4 @@
-"""Build the section about attention of the report page. `bukva attention` writes its numbers to attention.json."""
+"""Build the section about attention of the report page. The numbers come from `bukva attention`."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """A copied passage: the characters [start, stop) of a text. They also occur in the part of `work` in `train`."""
+    """A copied passage: the characters [start, stop) of a text. `train` contains them in the work `work`."""
 
     start: int
     stop: int
@@ -95,7 +95,7 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
-    """Return statistics for each group of texts: how much of the texts occurs in `train`."""
+    """Measure for each group of texts how much of the texts occurs in `train`."""
     texts = [text for group in groups for text in group]
     codes, stops = code_points("".join(texts)), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts

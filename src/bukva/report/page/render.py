@@ -1,6 +1,6 @@
 """Render the templates of HTML pages.
 
-A page that is written to disk contains page.css and page.js. A page of the web server loads both files from the server.
+A page that is written to disk contains page.css and page.js. A page that the web server sends loads both files.
 """
 
 import functools

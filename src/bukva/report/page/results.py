@@ -86,7 +86,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 
 def _scores(experiment: Experiment) -> charts.Spec:
-    """Draw the scores of all models and baselines, each with its 95 % interval if `_interval` can compute one."""
+    """Draw the scores of all models and baselines, with 95 % intervals (see `_interval`)."""
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)

@@ -82,7 +82,7 @@ def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
 
 
 def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
-    """Divide a text at its copied passages. Yield each part with the name of its work, or None if it is not copied."""
+    """Divide a text into copied and other parts. Yield each part with the name of the copied work, or None."""
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
