@@ -241,8 +241,8 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     Args:
         chart: an Altair chart.
         description: the description for screen readers.
-        wide: make the chart as wide as its container. Use `False` for concatenated and faceted charts, because their
-            panels have fixed widths.
+        wide: fill the width of the container. Use `False` for concatenated and faceted charts, because their panels
+            have fixed widths.
     """
     text = {
         "labelColor": "currentColor",
