@@ -105,7 +105,7 @@ def test_what_cannot_be_shown_is_one_sentence(project):
     assert mistake("counting") == "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it."
     save_gpt("none")
     assert mistake("counting") == (
-        "This GPT has no n-grams to study (model.ngrams is none). Train one with n-grams first: "
+        "This GPT has no n-grams to study (model.ngrams=none). Train a GPT with n-grams first: "
         "`dvc exp run -S model.ngrams=input`."
     )
     assert not (project / "reports").exists()

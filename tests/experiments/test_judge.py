@@ -126,7 +126,7 @@ def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monke
     ):
         court.give_up("worse", book.read_ledger())
     report.print_try(court.give_up("small", book.read_ledger()), ledger, as_json=False)
-    assert capsys.readouterr().out == "Discard small: it was given up before it had a score.\n"
+    assert capsys.readouterr().out == "Discard small: the try was given up before it had a score.\n"
     assert book.read_ledger().next_level == ledger.next_level
     assert judge("worse").number == 2
     assert len(report.chart_rows(book.read_ledger())[0]) == 1
@@ -218,13 +218,12 @@ def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night, c
         report.print_try(judge(name), book.read_ledger(), as_json=False)
     lines = capsys.readouterr().out.splitlines()
     number = r"[+-]0\.\d{3}"
+    interval = f"95 % interval {number} to {number}"
     assert re.fullmatch(
-        rf"Discard worse: no gain that would justify more seeds \({number} bits, {number} to {number}\)\.", lines[0]
+        rf"Discard worse: no gain that would justify more seeds \({number} bits, {interval}\)\.", lines[0]
     )
-    assert lines[1] == "Tries so far: 1, kept: 0. The next try is tested at level 0.0055."
-    assert re.fullmatch(
-        rf"Keep better: better by 0\.\d{{3}} bits, {number} to {number}\. It is now the baseline\.", lines[2]
-    )
+    assert lines[1] == "Tries so far: 1, kept: 0. The significance level of the next try is 0.0055."
+    assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {interval}\. better is now the baseline\.", lines[2])
     report.print_try(judge("better"), book.read_ledger(), as_json=True)
     assert json.loads(capsys.readouterr().out)["verdict"] == "keep"
 

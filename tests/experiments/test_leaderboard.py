@@ -67,7 +67,7 @@ def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(
     assert board.winner.on_unused_seeds.b.seeds == [8, 9, 10]
     assert board.winner.on_unused_seeds.verdict.verdict == "better"
     assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
-    assert any("Only fresh seeds count" in line for line in sentences(board))
+    assert any("from fresh seeds, which had no influence on the choice" in line for line in sentences(board))
 
 
 def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_that_it_shares(known):
@@ -77,7 +77,7 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
     board = leaderboard("HEAD", "gpt")
     assert [row.setting.other_names for row in board.rows] == [["other seed of samples", "the same"]]
     said = sentences(board)
-    assert "other seed of samples: the same training and scores as HEAD. It differs in sample.seed=5." in said
+    assert "other seed of samples has the same training and scores as HEAD. It differs only in sample.seed=5." in said
     assert not any(line.startswith(("Only the baseline", "the same:")) for line in said)
 
 

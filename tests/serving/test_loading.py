@@ -122,7 +122,8 @@ def test_decomposed_letters_of_a_prompt_and_of_a_text_are_composed():
 
 def test_a_vocabulary_without_a_space_cannot_replace_by_one():
     with pytest.raises(
-        BukvaError, match="`unknown` is replace, but the vocabulary has no space; set `unknown` to drop"
+        BukvaError,
+        match="unknown='replace' needs a space in the vocabulary, but it has none; use another text or unknown='drop'",
     ):
         small_writer("аб").generate("аx", unknown="replace")
 
@@ -130,16 +131,16 @@ def test_a_vocabulary_without_a_space_cannot_replace_by_one():
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
-        ([{"promt": "аб"}], {}, "The request has neither prompt nor text; each row needs one of them."),
-        ([], {}, "The request has neither prompt nor text; each row needs one of them."),
+        ([{"promt": "аб"}], {}, "The request has neither prompt nor text; each row needs at least one of them."),
+        ([], {}, "The request has neither prompt nor text; each row needs at least one of them."),
         (
             [{"prompt": "аб"}, {"promt": "аб"}],
             {},
             "Row 2, neither prompt nor text is a string; set at least one of them.",
         ),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
-        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or set `unknown` to drop or replace."),
-        ([{"prompt": "xyz"}], {"unknown": "drop"}, "`unknown` is drop, and no character of the text is left; use"),
+        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or set unknown to 'drop' or 'replace'."),
+        ([{"prompt": "xyz"}], {"unknown": "drop"}, "unknown='drop' would leave nothing of this text; use"),
         (
             [{"prompt": "а"}],
             {"temperature": -1.0},

@@ -1,1 +1,1 @@
-"""Figures, tables and sentences about results."""
+"""Describe results in charts, tables and sentences, for the terminal, HTML pages and JSON."""

@@ -1,8 +1,8 @@
 """Build the charts as Vega-Lite specifications.
 
-A browser draws them on the pages, and vl-convert writes them as PNGs. Texts and lines use the text color of the page
-(currentColor), so a chart is legible on a light and on a dark page. Each model has the same color on all charts; the
-column `colour` of the data holds it. Every chart has a description for screen readers.
+A browser draws the charts on HTML pages, and vl-convert writes them as PNG files. Texts and lines use the text color of
+the page (currentColor), so a chart is legible on light and on dark pages. A model has the same color on all charts. In
+the data of a chart, the column `colour` has the color of each row. Every chart has a description for screen readers.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ import vl_convert
 from bukva.core.files import atomic_file
 
 Spec = dict[str, Any]
-# Altair refuses more than 5,000 rows by default; a chart of the weights of eight heads per layer has more.
+# By default, Altair refuses data of more than 5,000 rows. The attention weights of eight heads per layer have more.
 alt.data_transformers.disable_max_rows()
 
-# All colors are legible on white and on black.
+# Colors by kind of model or baseline (evaluation.rows.Kind). All are legible on white and on black.
 COLORS = {
     "counted": "#8c8c8c",
     "compressor": "#a8843f",
@@ -28,34 +28,36 @@ COLORS = {
 }
 GPT_COLOR = COLORS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
-# A model or baseline without an entry has the color of its kind, from COLORS.
+# Colors by key in scores.json. A model or baseline without an entry here has the color of its kind in COLORS.
 MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
-LEVELS = (1, 2, 4, 6, 8, 11)  # lower limits, in bits, of the six colors of a character: .b1 to .b6 in page.css
+LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the class .b1, ..., .b6 of page.css
 ROW = 24  # height of a row of a chart in pixels
 BITS = "bits per character"
-TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks by the width of the chart in pixels
-BEGINNING = 0.3  # first fraction of a training, whose losses are so high that the y axis does not include them
+TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks; a chart narrower than 300 pixels has fewer
+BEGINNING = 0.3  # fraction of a training. Its losses up to there are so high that the y axis leaves them out.
 FONT_SIZE = 13  # pixels; the text of a page has 16
-WIDTH = 700  # pixels of a PNG, before scaling, for a chart that fills its container on a page
+WIDTH = 700  # pixels before scaling: width of the PNG of a chart that fills its container on a page
 SCALE = 1.25  # scale factor of PNGs
 WHITESPACE_SYMBOLS = {"\n": "⏎", " ": "␣", "\t": "⇥"}
+# number formats of tooltips by column
 FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
            "right": ".1%", "predictions": ",", "value": "+.3f", "weight": ".2f"}  # fmt: skip
 
 
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
-    """Draw a dot plot with one line per label.
+    """Draw a dot plot. All dots of a label are on the same horizontal line.
 
-    A gray rule on each line spans the interval from `low` to `high` or, without these columns, all dots of the line.
+    A gray bar on the line spans the interval from `low` to `high`. If `rows` does not have these columns, the bar spans
+    the dots of the line.
 
     Args:
-        rows: columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip of a dot shows all
-            columns except `colour`. The lines have the order of the rows.
-        title: the title of the axis.
+        rows: one row per dot, with columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip
+            of a dot shows all columns except `colour`. Labels are drawn from top to bottom in the order of the rows.
+        title: the title of the x axis.
         description: the description for screen readers.
-        series: the column that the legend explains; "" for no legend.
+        series: the column whose values the legend lists with their colors. With "", no legend is drawn.
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
@@ -74,11 +76,14 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
 
 
 def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
-    """Draw the losses of all models as lines, zoomed to the range of the losses after BEGINNING.
+    """Draw loss curves of models: solid lines for val, dashed lines for train.
+
+    The y axis covers only the losses after the first part of each training (see BEGINNING).
 
     Args:
-        points: columns `model`, `colour`, `split`, `bits` and the column named by `x`.
-        x: the column of the x axis.
+        points: one row per point of a curve, with columns `model`, `colour`, `split`, `bits` (the loss in bits per
+            character), and the column whose name is `x`.
+        x: the column that the x axis shows.
         title: the title of the x axis.
     """
     last = points.groupby(["model", "split"])[x].transform("max")
@@ -98,11 +103,12 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Draw the fraction of each split's characters that each label has, as bars.
+    """Draw the composition of each split, for example by author, as bars.
 
     Args:
-        rows: columns `label`, `split`, `chars`, `share` and `colour`.
-        by: the name of the grouping, such as "author", for the description.
+        rows: one row per label (for example, an author) and split, with columns `label`, `split`, `chars`, `share`
+            (`chars` as a fraction of the characters of the split) and `colour`.
+        by: the kind of label, such as "author". The description for screen readers contains it.
     """
     labels = rows["label"].unique().tolist()
     bars = (
@@ -120,11 +126,14 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
 
 
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
-    """Draw each try as a dot with its interval, colored by verdict, and the baseline's score over time as a line.
+    """Draw the tries of `bukva judge` in their order.
+
+    A try (a changed setting) is a dot on an interval, in the color of its verdict. A gray line shows the score of the
+    baseline after each try.
 
     Args:
-        rows: columns `number`, `bits`, `low`, `high`, `verdict` and `colour`. The tooltip of a dot shows all columns
-            except `colour`.
+        rows: one row per try, with columns `number` (of the try), `bits`, `low` and `high` (the ends of the interval),
+            `verdict` and `colour`. The tooltip of a dot shows all columns except `colour`.
         baseline: columns `number` (of a try) and `bits` (the score of the baseline after this try).
         description: the description for screen readers.
     """
@@ -138,10 +147,11 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
 
 
 def by_position(rows: pd.DataFrame) -> Spec:
-    """Draw the score by position in the work, one line per model.
+    """Draw how the score of each model changes with the position in the work, as one line per model.
 
     Args:
-        rows: columns `model`, `colour`, `before` (number of earlier characters of the work), `bits` and `chars`.
+        rows: one row per model and group of positions, with columns `model`, `colour`, `before` (the position at which
+            the group is drawn), `bits` (per character of the group) and `chars` (number of characters of the group).
     """
     chart = (
         alt.Chart(rows)
@@ -161,10 +171,11 @@ def by_position(rows: pd.DataFrame) -> Spec:
 
 
 def reliability(rows: pd.DataFrame) -> Spec:
-    """Draw a reliability diagram: accuracy by confidence, with the diagonal of perfect calibration.
+    """Draw a reliability diagram: the accuracy of the GPT by its confidence. The diagonal is perfect calibration.
 
     Args:
-        rows: one row per bin, with columns `confidence`, `right` (the accuracy) and `predictions` (their number).
+        rows: one row per bin of confidence, with columns `confidence` (the mean), `right` (the accuracy) and
+            `predictions` (the number of predictions).
     """
     fraction = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
     x = alt.X("confidence:Q", title="confidence of the GPT", **fraction)
@@ -185,9 +196,12 @@ def reliability(rows: pd.DataFrame) -> Spec:
 
 
 def colors(rows: pd.DataFrame, name: str) -> alt.Color:
-    """Return the encoding that colors column `name` by column `colour`, with a legend in the order of the rows."""
+    """Return the color encoding of column `name`, whose colors are in column `colour` of the same rows.
+
+    The legend lists the values in the order of the rows.
+    """
     first = rows.drop_duplicates(name)
-    columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
+    columns = alt.ExprRef("width < 480 ? 1 : 2")  # columns of the legend, by the width of the chart in pixels
     limit = alt.ExprRef("width < 480 ? width - 30 : width / 2 - 40")
     return alt.Color(
         f"{name}:N",
@@ -197,7 +211,7 @@ def colors(rows: pd.DataFrame, name: str) -> alt.Color:
 
 
 def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
-    """Return a tooltip for each column except `colour`."""
+    """Return the lines of a tooltip: the name and the value of each column except `colour`."""
     return [
         alt.Tooltip(f"{name}:Q", format=FORMATS[name]) if name in FORMATS else alt.Tooltip(f"{name}:N")
         for name in rows.columns.drop("colour", errors="ignore")
@@ -205,14 +219,14 @@ def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
 
 
 def visible(text: str) -> str:
-    """Return a text with symbols for white space and U+XXXX for other unprintable characters."""
+    """Replace newlines, spaces and tabs by symbols, and other unprintable characters by codes such as U+200B."""
     return "".join(
         WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
     )
 
 
 def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
-    """Draw a dashed horizontal line at `value` on axis `y`, with its label and value at the right end."""
+    """Draw a dashed horizontal line at `value` on the y axis `y`. Write `label` and `value` above its right end."""
     name = str(y.shorthand).partition(":")[0]
     base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
     line = base.mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
@@ -222,12 +236,13 @@ def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
 
 
 def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
-    """Style a chart and convert it to a specification.
+    """Style an Altair chart and convert it to a Vega-Lite specification.
 
     Args:
         chart: an Altair chart.
         description: the description for screen readers.
-        wide: fill the width of the container. Concatenated and faceted charts set their own widths.
+        wide: fill the width of the container. Use `False` for concatenated and faceted charts, because their panels
+            have fixed widths.
     """
     text = {
         "labelColor": "currentColor",
@@ -253,7 +268,10 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
 
 
 def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write each chart as a PNG, black on white. The same chart gives the same bytes on the same machine."""
+    """Write `charts`, name -> specification, as files NAME.png in `folder`, with black text on white.
+
+    On one machine, the same chart always gives the same bytes.
+    """
     for name, spec in charts.items():
         drawn = {**spec, "background": "white"}
         if spec.get("width") == "container":

@@ -1,4 +1,4 @@
-"""Print comparisons, and convert them to Markdown and JSON."""
+"""Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON."""
 
 import json
 import re
@@ -18,20 +18,23 @@ from bukva.project.stages import trained_models
 from bukva.report.terminal import show
 from bukva.tracking.journal import save_note, start_sync
 
-MAX_CODE = 3  # changed files of code that a sentence names
-SEEDS = 5  # seeds of one setting from which the noise floor can be estimated
+MAX_CODE = 3  # number of changed code files that a sentence names
+SEEDS = 5  # recommended number of seeds of a setting, from which the noise floor can be estimated
 COMMAND = f"bukva seeds {SEEDS}"
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons, and save each verdict in the MLflow run of B if B ran in this project."""
+    """Print comparisons. If setting B of a comparison ran in this project, also save the verdict in B's MLflow run."""
     print_comparisons(comparisons, as_json)
     if sum(map(_save_verdict, comparisons)):
         start_sync()
 
 
 def _save_verdict(comparison: Comparison) -> bool:
-    """Save a verdict as a tag and an artifact of B's MLflow run; return False if B did not run in this project."""
+    """Save a verdict as a tag and an artifact of the MLflow run of setting B.
+
+    Return False if the verdict was not saved, because B did not run in this project.
+    """
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.row}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
@@ -50,7 +53,7 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
 
 
 def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of a table: scores and costs of A and B, and the parameters that differ."""
+    """Return the header and rows of a table of A and B: their scores, their costs, and the parameters that differ."""
     both = comparison.a, comparison.b
     values_by_name = {
         "bits per character": [score_of(setting, comparison.split) for setting in both],
@@ -69,14 +72,14 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the verdict and the remarks that qualify it, one sentence per line."""
+    """Return the lines that describe a comparison: first the headline with the verdict, then remarks on the verdict."""
     a, b, verdict = comparison.a, comparison.b, comparison.verdict
     headline = settings_line(verdict, a.name, b.name, more_seeds(comparison))
     lines = [headline, text_line(verdict, a.name, b.name, comparison.split)]
     if verdict.verdict != "identical":
         if comparison.same_settings:
             lines[0] = (
-                f"No verdict: {b.name} and {a.name} have the same settings and differ only in the seed "
+                f"No verdict: {a.name} and {b.name} have the same settings and differ only in the seed "
                 f"({a.seeds[0]} and {b.seeds[0]})."
             )
         else:
@@ -91,10 +94,10 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return the commands that train more seeds of A and B, for each of them that has fewer than SEEDS.
+    """Return a command line that trains more seeds of each of the two settings that has fewer than SEEDS.
 
-    `bukva seeds` trains the settings of the checkout. So the commands check out each setting first, except a setting
-    that is already checked out. Its command comes first.
+    `bukva seeds` trains the setting that is checked out, so the command line first checks out each setting. A setting
+    that is already checked out is trained first.
     """
     few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
@@ -103,7 +106,7 @@ def more_seeds(comparison: Comparison) -> str:
 
 
 def _checkout(setting: Setting) -> str:
-    """Return the beginning of a command line that checks out a setting, or "" if it is already checked out."""
+    """Return a command that checks out a setting, with "&&" at its end, or "" if the setting is already checked out."""
     known = {member.result.revision.name: member.result.revision for member in setting.members}
     revision = known.get(setting.name, setting.result.revision)
     if revision.is_workspace:
@@ -121,7 +124,7 @@ def markdown(comparison: Comparison) -> str:
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain values that can be written as JSON."""
+    """Return a comparison as a dictionary that can be written as JSON."""
     return {
         "a": _setting_json(comparison.a, comparison.split),
         "b": _setting_json(comparison.b, comparison.split),
@@ -147,16 +150,16 @@ def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
 
 
 def cost_json(setting: Setting) -> dict[str, Any]:
-    """Return the seeds of a setting and the cost of one training, as plain values that can be written as JSON."""
+    """Return the seeds of a setting and the cost of one training, as a dictionary that can be written as JSON."""
     return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
 
 
 def score_of(setting: Setting, split: str) -> str:
-    """Return the score in bits per character; with several seeds, the mean ± standard deviation."""
+    """Format the score of a setting in bits per character. With several seeds, show the mean ± standard deviation."""
     scores = setting.scores(split)
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
 
 
 def seconds_of(setting: Setting) -> str:
-    """Return the seconds of one training as text."""
+    """Format the duration of one training in seconds. Return "unknown" if it was not measured."""
     return f"{setting.seconds:,.0f}" if setting.seconds is not None else "unknown"

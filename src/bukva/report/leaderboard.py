@@ -13,7 +13,7 @@ from bukva.compare.statistics.wording import settings_line, signed
 from bukva.report.comparison import COMMAND, SEEDS, cost_json, more_seeds, score_of, seconds_of
 from bukva.report.terminal import show
 
-MAX_CHANGED = 4  # changed parameters that a row lists
+MAX_CHANGED = 4  # number of changed parameters that a row lists
 
 
 def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_json: bool) -> None:
@@ -21,9 +21,9 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
 
     Args:
         board: the leaderboard.
-        looks: how often scores on the test text of the baseline have been shown.
+        looks: how many times scores on the baseline's test text have been shown.
         with_test: also show scores on test.
-        as_json: print JSON.
+        as_json: print JSON, without `looks`.
     """
     splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
@@ -39,7 +39,7 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
 
 
 def text_name(rows: Sequence[Row]) -> str:
-    """Return the corpus of rows that were scored on the same text, its source, and the size of val."""
+    """Describe the text on which all `rows` were scored: the corpus, its source, and the length of val."""
     result = rows[0].setting.result
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
@@ -48,7 +48,10 @@ def text_name(rows: Sequence[Row]) -> str:
 
 
 def best_of(rows: Sequence[Row]) -> str:
-    """Say which setting is best on a text other than the baseline's, given the rows of that text, best first."""
+    """Return a sentence that names the best of `rows`.
+
+    The rows are settings that were scored on the same text, but not on the baseline's text. The best row is the first.
+    """
     best = rows[0].setting
     return (
         f"Best of {len(rows)} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
@@ -59,12 +62,12 @@ def best_of(rows: Sequence[Row]) -> str:
 def table(
     board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of a table of the settings that were scored on one text.
+    """Return the header and rows of a table of settings that were scored on one text.
 
     Args:
         board: the leaderboard.
-        rows: the rows of the text, best on val first.
-        splits: the splits whose scores are shown.
+        rows: the settings of the table, best on val first.
+        splits: the splits whose scores the table shows.
     """
     compared = ["against the baseline"] if rows is board.rows else []
     cells = [
@@ -81,25 +84,31 @@ def table(
 
 
 def _names(setting: Setting) -> str:
-    """Return the name of a setting's first experiment, the number of seeds if there are several, and other names."""
+    """Format the names of a setting's experiments and the number of seeds, such as "wide (3 seeds), also wide-2"."""
     seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
     return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """Return the difference from the baseline in bits and the verdict, such as ("-0.031", "better")."""
+    """Return the difference from the baseline in bits, and the verdict, for example "-0.031" and "better".
+
+    If the row was not compared with the baseline, the difference is "".
+    """
     if row.comparison:
         return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
     return "", "baseline" if row.setting is board.baseline else "not compared"
 
 
 def cost_of(setting: Setting) -> str:
-    """Return the parameters, characters and seconds of one training, in abbreviated numbers."""
+    """Format the cost of one training: the number of parameters, the number of characters seen, and the seconds."""
     return f"{_short(setting.parameters)} parameters, {_short(setting.chars_seen)} chars, {seconds_of(setting)} s"
 
 
 def changed(row: Row) -> list[str]:
-    """Return the parameters that differ from the baseline, at most MAX_CHANGED; ["code"] if only the code differs."""
+    """Return the parameters that differ from the baseline as `key=value`, or ["code"] if only the code differs.
+
+    After MAX_CHANGED parameters, one entry says how many more there are.
+    """
     items = [f"{key}={value}" for key, value in row.changed.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return items[:MAX_CHANGED] + more or ["code"]
@@ -111,12 +120,15 @@ def _short(n: int) -> str:
 
 
 def sentences(board: Leaderboard) -> list[str]:
-    """Return the sentences below the table, such as corrections, the noise floor and experiments without a result."""
+    """Return the sentences below the table of the baseline's text.
+
+    For example, they explain the verdicts, give the noise floor, and name the experiments without a result.
+    """
     compared = sum(row.comparison is not None for row in board.rows)
     lines = []
     members = [member for rows in board.texts for row in rows for member in row.setting.members]
     same = [
-        f"{name}: the same training and scores as {member.names[0]}. It differs in {changed}."
+        f"{name} has the same training and scores as {member.names[0]}. It differs only in {changed}."
         for member in members
         for name, changed in member.differing.items()
     ]
@@ -150,16 +162,16 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
     if winner.on_unused_seeds:
         fresh = f"{name} on fresh seeds {', '.join(map(str, winner.unused_seeds))}"
         line = settings_line(winner.on_unused_seeds.verdict, baseline, fresh, more_seeds(winner.on_unused_seeds))
-        return f"{selection} Only fresh seeds count, here on {SPLIT}: {line}"
+        return f"{selection} Verdict on {SPLIT} from fresh seeds, which had no influence on the choice: {line}"
     missing = MIN_SEEDS - len(winner.unused_seeds)
     return (
-        f"{selection} To measure its gain, train it with {missing} more seeds that no other setting of the sweep has: "
+        f"{selection} To measure its gain, train it with {missing} more seeds that no other setting has: "
         f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`"
     )
 
 
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
-    """Return the leaderboard as plain values that can be written as JSON."""
+    """Return the leaderboard as a dictionary that can be written as JSON. `splits` are the splits of the scores."""
     winner = board.winner
     return {
         "model": board.baseline.model,

@@ -11,7 +11,7 @@ from bukva.compare.statistics.wording import better_or_worse
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
-SPLIT = "val"  # the split that the sentences are about, because each look at test is counted
+SPLIT = "val"  # the split of the sentences; scores on test are shown only on request, because each time is counted
 
 
 def show(
@@ -21,14 +21,14 @@ def show(
     sentences: Iterable[str] = (),
     justify: Literal["left", "right"] = "right",
 ) -> None:
-    """Print a table, and sentences below it.
+    """Print a table, and sentences below the table.
 
     Args:
         title: the title of the table.
         header: the names of the columns.
         rows: the cells of each row.
-        sentences: the sentences, each of which begins a new line.
-        justify: the alignment of all columns but the first, which is always aligned to the left.
+        sentences: the sentences. Each one begins on a new line.
+        justify: the alignment of all columns except the first. The first column is always aligned to the left.
     """
     table = Table(title=title)
     for i, name in enumerate(header):
@@ -46,7 +46,7 @@ def table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows of a table of the scores of a run.
 
-    The last column is the accuracy. Runs whose tokens are not characters have no accuracy and no such column.
+    The last column is the accuracy on val. The column is missing if the accuracy was not computed.
 
     Args:
         scores: the content of reports/scores.json.
@@ -64,12 +64,12 @@ def table(
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
-    """Return bits per character on each split, or "" for a split that was not scored."""
+    """Format the bits per character of a row on each of `splits`, as "" where the row has no score."""
     return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
 
 
 def percent(fraction: float | None) -> str:
-    """Format a fraction as a percentage, and None as ""."""
+    """Format a fraction as a percentage, or return "" for `None`."""
     return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
@@ -78,10 +78,10 @@ def _label(row: Row) -> str:
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """Describe the score of the GPT, given the content of reports/scores.json.
+    """Return sentences that describe the GPT's score on val. `scores` is the content of reports/scores.json.
 
-    The sentences explain the score as a guess among equally likely characters, and compare it with the best n-gram
-    model and with the bigram.
+    The sentences explain the score as a guess among equally likely characters, and compare it with the scores of the
+    best n-gram model and of the bigram.
     """
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
@@ -98,7 +98,10 @@ def headline(scores: dict[str, Any]) -> str:
 
 
 def context(scores: dict[str, Any]) -> str:
-    """Say how much the GPT gains from its longer context, and how the models were scored."""
+    """Return sentences that say how much the GPT gains from a long context, and how all models were scored.
+
+    `scores` is the content of reports/scores.json.
+    """
     short, window = scores["context"][SPLIT], scores["window"]
     return (
         f"Context beyond {short['short_context']} {window['unit']}s improves the GPT by "

@@ -1,1 +1,1 @@
-"""Trained models behind Python, HTTP and MLflow interfaces."""
+"""Use trained models from Python, from a browser (the playground), and from MLflow's model server."""

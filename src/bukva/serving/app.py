@@ -56,28 +56,29 @@ LINKS = [
     ("/play", "Playground"),
     ("/mlflow", "MLflow"),
 ]
-# The browser loads nothing from other servers and does not run scripts that a text contains. Vega needs inline styles.
+# Content security policy: a browser loads nothing from other servers, and does not run scripts that a text contains.
+# Vega needs inline styles.
 POLICY = "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'"
 TYPES = {"css": "text/css", "js": "text/javascript"}
 CACHED_PAGES = 50
-WATCHED = "dvc.lock", "params.yaml", "reports"  # files and folders of the checkout that pages show
+WATCHED = "dvc.lock", "params.yaml", "reports"  # files and folders of the checkout whose content the pages show
 MOST_TYPED = 100_000  # maximum number of characters of a text in a request
-MOST_LEARNED = 100  # maximum number of earlier texts in a request that a model learns from; also in playground.js
+MOST_LEARNED = 100  # maximum number of texts in TextRequest.learned; playground.js has the same limit
 N_LIKELIEST = 5
-FLUSH_SECONDS = 0.02  # sending each character separately takes as long as generating it, without a visible benefit
-POLL_SECONDS = 0.2
+FLUSH_SECONDS = 0.02  # minimum time between batches; sending a single character takes as long as generating it
+POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
 
 
 def serve(path: str, port: int) -> None:
-    """Print the address of a page, and serve all pages and MLflow until Ctrl-C.
+    """Print the URL of a page, and serve all pages and MLflow until Ctrl-C.
 
     Args:
-        path: the path of the page whose address is printed.
+        path: the path of the page whose URL is printed, such as "/play".
         port: the first port to try. If another process uses it, the next free port is used.
     """
     os.chdir(project_root())
     params = read_params()
-    # A shell starts background processes with SIGINT ignored.
+    # A shell starts background processes with SIGINT ignored, so SIGINT needs a handler.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), listen(port) as listener, mlflow_server() as mlflow:
@@ -91,9 +92,10 @@ class TextRequest(Section):
     """A request of the playground to score or continue a text.
 
     model: the key of the model (library.Choice.key).
-    text: the text.
-    settings: values that override section `sample` of params.yaml.
-    learned: earlier texts from which the model learns first. Without a list, the model also does not learn from `text`.
+    text: the text to score or continue.
+    settings: key of section `sample` of params.yaml -> value to use instead.
+    learned: earlier texts from which the model learns before it scores `text`. The model then also learns from `text`.
+        With `None`, it learns from no text.
     """
 
     model: str
@@ -180,10 +182,12 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
     return app
 
 
-# ---- pages of results: built on the first request, and again after the results have changed
+# ---- pages of results: built on the first request, and rebuilt when the results have changed
 
 
-_building = threading.Lock()  # building takes seconds; a second request for the page waits for the first
+_building = (
+    threading.Lock()
+)  # building a page takes seconds; a second request for the page waits, and gets it from the cache
 
 
 @lru_cache(CACHED_PAGES)
@@ -192,21 +196,21 @@ def _page(name: str, _: object) -> str:
 
     Args:
         name: an experiment, a branch, a tag, a commit or "workspace"; "" for all experiments.
-        _: the state of the results (_state). A page in the cache is used only while the state is the same.
+        _: the return value of `_state`. The cache returns a page only as long as this value is the same.
     """
     if not name:
         return overview(LINKS, served=True)
     here = f"/runs/{quote(name)}"
     own_links = [(here, name)] if name != WORKSPACE else []
     if name in [experiment.name for experiment in experiments()]:
-        # MLflow has the baseline of `make repro` under another name
+        # in MLflow, the baseline of `make repro` has another name
         run = name_of_repro(resolve(name).baseline) if name == baseline.NAME else name
         own_links.append((f"/mlflow?run={quote(run)}", f"{name} in MLflow"))
     return page_of(name, [*LINKS, *own_links], here=here, served=True)
 
 
 def _state() -> tuple[object, ...]:
-    """Return values that change whenever a result changes: git refs, which include experiments, and file times."""
+    """Return values that change whenever a result changes: git refs (also of experiments) and times of files."""
     files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
@@ -215,9 +219,15 @@ def _state() -> tuple[object, ...]:
 
 
 def _playground(choices: list[Choice], sample: Sample) -> str:
-    """Return the page of the playground, with these models to choose from and `sample` as the initial settings."""
+    """Return the page of the playground.
+
+    Args:
+        choices: one or more models to choose from.
+        sample: the initial settings.
+    """
     answers = Path(paths()["answers"])
     prompts = read_json(answers)["prompts"] if answers.exists() else []
+    # model B is from another experiment than model A, if possible
     others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
     return render(
         "playground.html.j2",
@@ -239,17 +249,21 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """Return a text with composed letters, its pieces with their bits, and the characters that were left out."""
+    """Score a text.
+
+    Return the `text` with composed letters, the `scored` pieces with their bits, and the `unknown` characters, which
+    are not in the vocabulary and not scored.
+    """
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _learner(library: Library, request: TextRequest) -> Learner | None:
-    """Return the learner of the requested model, or None if the request or the model does not support learning."""
+    """Return the learner of the requested model, or None if `request.learned` is `None` or the model cannot learn."""
     return library.learner(request.model) if request.learned is not None else None
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield lines of JSON: first the scored text, then each piece of its continuation, in batches."""
+    """Yield batches of JSON lines: first the scored text, and then one line for each piece of its continuation."""
     yield _line(_scored(writer, text))
     batch, sent_at = "", 0.0
     for piece in writer.write(text, sampling):

@@ -1,7 +1,8 @@
-"""Writers that learn from the texts of a playground session by updating n-gram counts (bukva.models.ngrams.adaptive).
+"""Provide writers that learn from the texts of the playground by counting n-grams (bukva.models.ngrams.adaptive).
 
-All texts of a session count as one work, so they weigh more than the training split. The server keeps no state: each
-request contains the texts to learn from, and their counts are removed before the next request.
+All texts of a request are counted as one work. The n-grams of a work are predictors of their own, so these texts have
+more influence than training text of the same length. The server keeps no state: each request contains all texts to
+learn from, and the counts of earlier requests are removed first.
 """
 
 import threading
@@ -27,7 +28,7 @@ class Learner:
     """Create writers that have learned from the texts of a request.
 
     Args:
-        writer: the writer of a GPT.
+        writer: a writer whose model is a GPT.
         train: (N,) ids of the training split of the GPT.
     """
 
@@ -37,17 +38,17 @@ class Learner:
 
     @contextmanager
     def shared_writer(self, texts: Sequence[str]) -> Iterator[Writer]:
-        """Provide a writer that has learned from `texts` and also learns from each text that it scores.
+        """Provide a writer that has learned from `texts`, and learns from each text that it scores.
 
-        All calls share one set of counts, so other requests wait until the `with` block ends. Keep the block short.
+        All calls share one set of counts. So another call waits until the `with` block ends. Keep the block short.
         """
         with self._lock:
             yield self._learn(self._reader, texts)
 
     def separate_writer(self, texts: Sequence[str]) -> Writer:
-        """Return a writer that has learned from `texts`, with a separate set of counts.
+        """Return a writer that has learned from `texts`.
 
-        Other requests do not wait for it, so it can be used for as long as a text is generated.
+        No other writer uses the counts of this writer, so no other request waits while it generates a text.
         """
         return self._learn(self._new_reader(), texts)
 
@@ -64,14 +65,14 @@ class Learner:
 
 
 class LearningWriter(Writer):
-    """A writer that mixes the predictions of a GPT with the counts of a reader."""
+    """A writer that mixes the predictions of a GPT with the counts of `reader`."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._gpt, self._reader = cast("GPT", writer.model), reader
         super().__init__(_Mixture(self._gpt, reader), writer.tokenizer, writer.machine)
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits. The model learns from each piece after scoring it."""
+        """Return the pieces of a text with their bits. After each piece is scored, it is added to the counts."""
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
@@ -85,19 +86,26 @@ class LearningWriter(Writer):
 
 
 class _Mixture(LanguageModel):
-    """A GPT mixed with the counts of a reader. It generates a single text and does not learn from it."""
+    """A language model that mixes the predictions of a GPT with the counts of `reader`.
+
+    It generates one text at a time, and does not learn from the generated text.
+    """
 
     def __init__(self, gpt: GPT, reader: Reader) -> None:
         super().__init__()
         self.gpt, self.config, self._reader = gpt, gpt.config, reader
-        self._text = torch.empty(1, 0, dtype=torch.int64)  # the known text before the next id
+        self._text = torch.empty(1, 0, dtype=torch.int64)  # (1, n), the ids before the next one
 
     def new_cache(self) -> KVCache:
-        """Return an empty cache of the GPT."""
+        """Return an empty KV cache of the GPT."""
         return self.gpt.new_cache()
 
     def forward(self, ids: Tensor, cache: KVCache | None = None, before: Tensor | None = None) -> Tensor:
-        """(1, T) ids -> (1, 1, V) logits after the last id, the only ones that generation needs."""
+        """Return the (1, 1, V) logits of the id that follows (1, T) `ids`.
+
+        The logits of earlier positions are left out, because generation does not need them. `cache` and `before` are
+        as in GPT.forward.
+        """
         has_context = cache is not None and cache.length > 0
         self._text = torch.cat([self._text if has_context or before is None else before.cpu(), ids.cpu()], dim=1)
         network, exponents = (part[-1].cpu().numpy() for part in self.gpt.expert_outputs(ids, cache, before))

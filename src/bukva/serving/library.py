@@ -22,7 +22,7 @@ from bukva.serving.learning import Learner
 from bukva.serving.writer import Writer
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
-CACHED_MODELS = 4  # two models are shown side by side; the others are kept for users who switch between models
+CACHED_MODELS = 4  # the playground shows two; the others stay loaded for users who switch between models
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Choice:
     """A trained model of the playground. Choices are equal if their models are equal.
 
     digest: the digest of the model's folder.
-    is_without_ngrams: use only the network of a GPT with n-grams.
+    is_without_ngrams: whether only the network of a GPT with n-grams is used.
     key: EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for the network without its n-grams.
     experiment, label: the names of the experiment and of the model on the page.
-    bits: bits per character on val, if they are known.
-    files: the files of the model's folder, by name.
-    train: the file with the ids of the training split, if the model can learn and the file is available.
+    bits: bits per character on val, or None if they are unknown.
+    files: name of a file in the model's folder -> path of the file.
+    train: the file with the ids of the training split, or None if the model cannot learn or the file is not available.
     """
 
     digest: str
@@ -65,8 +65,9 @@ class Library:
     def choices(self) -> list[Choice]:
         """Return all models whose files are available, without duplicates.
 
-        The models of the last run come first. The others are sorted by text, because scores on different texts cannot
-        be compared, and then by the GPT's score on val. The text of the first result that has scores comes first.
+        The models of the last run come first. Then come the models with the same val text as the first result that has
+        scores, and then the models with other val texts. Within each of these groups, results are sorted by the GPT's
+        score on val.
 
         Raises:
             BukvaError: no model is available.
@@ -82,10 +83,10 @@ class Library:
         return choices
 
     def writer(self, key: str) -> Writer:
-        """Return the writer of a model, loading the model if necessary.
+        """Return the writer of a model. Load the model unless it is still loaded.
 
         Args:
-            key: the key of a model that the last call of `choices` returned.
+            key: the `key` of a Choice that the last call of `choices` returned.
 
         Raises:
             BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
@@ -96,7 +97,7 @@ class Library:
             return self._cached_writer(self._known[key])
 
     def learner(self, key: str) -> Learner | None:
-        """Return the learner of a model, or None if the model cannot learn or its training split is not available.
+        """Return a Learner for a model, or None if the model cannot learn or its training split is not available.
 
         Args:
             key: as in `writer`.
@@ -124,7 +125,7 @@ def _sort_key(result: Result, text: str) -> tuple[bool, bool, float]:
 
 
 def _text(result: Result) -> str:
-    """Return the digest of the result's val text, or "" if the scores of the result are not available."""
+    """Return the digest of the val text of a result, or "" if the scores of the result are not available."""
     return str(result.about["text"]["val"]) if result.scores else ""
 
 

@@ -17,11 +17,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-ARTIFACT = "model"  # the folder of the weights
+ARTIFACT = "model"  # name of the MLflow artifact that is the folder of the model
 
 
 class TextModel(PythonModel):
-    """A model that continues prompts and scores texts."""
+    """An MLflow model that continues prompts and scores texts."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, and choose the device and the precision for this machine."""
@@ -35,7 +35,9 @@ class TextModel(PythonModel):
         model_input: pd.DataFrame,
         params: dict[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """Continue or score each row.
+        """Continue the prompt and score the text of each row of `model_input`, and return one row for each.
+
+        `params` are keys of section `sample` of params.yaml with their values.
 
         Raises:
             MlflowException: a value is invalid. The server answers with status 400 and the message.
@@ -48,13 +50,15 @@ class TextModel(PythonModel):
         try:
             sampling = settings(params or {}, RequestSettings)
             if model_input.empty:  # MLflow drops all other columns, and rows that have only such columns
-                raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs one of them.")
+                raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs at least one of them.")
             for number, row in enumerate(model_input.to_dict("records"), 1):
                 where = f"Row {number}, "
                 answers.append(self._writer.answer(row, sampling))
         except BukvaError as error:
             raise MlflowException.invalid_parameter_value(f"{where}{error}") from None
-        return pd.DataFrame(answers, index=model_input.index, dtype=object)  # keeps None, because JSON has no NaN
+        return pd.DataFrame(
+            answers, index=model_input.index, dtype=object
+        )  # object, because float would turn None into NaN, which JSON does not have
 
 
 set_model(TextModel())

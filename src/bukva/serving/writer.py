@@ -25,20 +25,20 @@ from bukva.text.ids import Ids, bits
 from bukva.text.prompts import composed, default_prompt, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
-BROKEN = "\N{REPLACEMENT CHARACTER}"
-FIRST_PROMPT = 1  # a writer uses the random numbers that stage sample uses for its first prompt
+BROKEN = "\N{REPLACEMENT CHARACTER}"  # the end of a decoded text whose last character is incomplete
+FIRST_PROMPT = 1  # a writer draws the same random numbers as stage sample for its first prompt
 FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; the first id of a text has no score
-ADVICE: dict[Unknown, str] = {  # for characters outside the vocabulary, by the value of `unknown`
-    "error": "use another text, or set `unknown` to drop or replace",
-    "drop": "`unknown` is drop, and no character of the text is left; use another text",
-    "replace": "`unknown` is replace, but the vocabulary has no space; set `unknown` to drop, or use another text",
+ADVICE: dict[Unknown, str] = {  # value of `unknown` -> advice if a text has characters outside the vocabulary
+    "error": "use another text, or set unknown to 'drop' or 'replace'",
+    "drop": "unknown='drop' would leave nothing of this text; use another text",
+    "replace": "unknown='replace' needs a space in the vocabulary, but it has none; use another text or unknown='drop'",
 }
 
 
 class Scored(NamedTuple):
-    """A piece of text and its score.
+    """A piece of a text and its score.
 
-    text: one character, or several if the tokenizer joins characters.
+    text: the piece: one character, or several if the tokenizer joins characters.
     bits: the score of the piece; None for the first piece of a text, which is not scored.
     """
 
@@ -50,13 +50,13 @@ class Writer:
     """Generate and score text in the same precision as stage sample.
 
     In bf16, the bits of a character differ slightly from those of stage evaluate, which computes in float32. For the
-    GPT of the embedded corpus, the mean difference is 0.004 and the largest is 0.12 (2,999 characters,
-    docs/dev/log.md).
+    GPT of the embedded corpus, the mean difference is 0.004 bits and the largest is 0.12 bits (2,999
+    characters, docs/dev/log.md).
 
     Args:
         model: the trained model.
         tokenizer: the tokenizer of the model.
-        machine: the device and the precision. Small models generate on the CPU even if this is a GPU.
+        machine: the device and the precision. Small models generate on the CPU even if `machine` is a GPU.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
@@ -67,10 +67,10 @@ class Writer:
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
-        """Load the best weights from the folder of a model.
+        """Load a model with its best weights.
 
         Args:
-            folder: the folder.
+            folder: the folder of the model, such as data/models/gpt.
             machine: the device and the precision. By default, a model with more than 25 million parameters runs on a
                 GPU if there is one, and any other model on all CPU cores.
 
@@ -81,10 +81,10 @@ class Writer:
         return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
 
     def without_ngrams(self) -> "Writer":
-        """Return a writer of the network without its n-grams."""
+        """Return a writer that uses only the network of a GPT with n-grams."""
         return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
-    # ---- for programs: `unknown` determines the handling of characters outside the vocabulary; by default an error
+    # ---- for programs: `unknown` says what happens to characters outside the vocabulary; by default, they are an error
 
     def generate(
         self,
@@ -99,7 +99,7 @@ class Writer:
     ) -> str:
         """Return the continuation of a prompt, without the prompt.
 
-        With the same values, stage sample continues its first prompt with the same text.
+        With the same prompt, settings and seed, stage sample generates the same continuation of its first prompt.
 
         Args:
             prompt: one or more characters.
@@ -108,10 +108,11 @@ class Writer:
             top_k: sample from this number of likeliest characters; 0 for all.
             top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
             seed: seed of the random numbers.
-            unknown: handling of characters outside the vocabulary: `error`, `drop` or `replace` (by a space).
+            unknown: what to do with characters outside the vocabulary: `error`, `drop`, or `replace` them by a space.
 
         Raises:
-            BukvaError: a value is out of range, or `unknown` does not allow the characters of the prompt.
+            BukvaError: a value is out of range, or the prompt is empty or has characters outside the vocabulary that
+                `unknown` does not remove.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
         sampling = settings({"n_chars": n_chars, **values})
@@ -120,15 +121,15 @@ class Writer:
     def bits(self, text: str, unknown: Unknown = "error") -> float:
         """Return the bits per character of a text of two or more characters.
 
-        The text is scored in overlapping windows (bukva.models.window_rule). Its first piece has no context, so it is
-        neither scored nor counted.
+        The text is scored in overlapping windows (bukva.models.window_rule). The first character (or token) has no
+        context, so it is neither scored nor counted.
 
         Args:
             text: the text.
             unknown: as in `generate`.
 
         Raises:
-            BukvaError: the text is too short, or `unknown` does not allow its characters.
+            BukvaError: the text is too short, or has characters outside the vocabulary that `unknown` does not remove.
         """
         _, *pieces = self.score(self._checked(TEXT, text, unknown))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
@@ -137,14 +138,14 @@ class Writer:
         """Return the answer of a served model to one row of a request.
 
         Args:
-            row: a prompt to continue, a text to score, or both.
+            row: column -> value. The columns are `prompt`, to be continued, and `text`, to be scored.
             sampling: the settings of the request.
 
         Returns:
-            `continuation` of the prompt and `bits_per_char` of the text; None if the row has no prompt or no text.
+            `continuation`, None without a prompt, and `bits_per_char`, None without a text.
 
         Raises:
-            BukvaError: the row has neither, or `generate` or `bits` cannot process it.
+            BukvaError: the row has neither a prompt nor a text, or `generate` or `bits` raises an error.
         """
         prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
         if prompt is None and text is None:
@@ -156,7 +157,16 @@ class Writer:
         }
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """Return a text without unknown characters, or raise an error if `unknown` forbids them or it is too short."""
+        """Drop or replace the unknown characters of a text, as `unknown` says.
+
+        Args:
+            name: the name of the text in error messages, PROMPT or TEXT, which also decides the minimum length.
+            text: the text.
+            unknown: as in `generate`.
+
+        Raises:
+            BukvaError: unknown characters are left, or the text is too short.
+        """
         readable = without_unknown(self.tokenizer, text, unknown)
         try:
             n_ids = len(self.tokenizer.encode(readable))
@@ -166,10 +176,10 @@ class Writer:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
 
-    # ---- for the playground: characters outside the vocabulary are left out, and each piece has its bits
+    # ---- for the playground: characters outside the vocabulary are dropped, and each piece is scored
 
     def readable(self, text: str) -> str:
-        """Return a text without characters outside the vocabulary.
+        """Return a text (see `composed`) without the characters outside the vocabulary.
 
         If nothing is left, return a newline or, if the vocabulary has no newline, its first entry.
         """
@@ -177,17 +187,17 @@ class Writer:
         return self.composed(text).translate(left_out) or default_prompt(self.tokenizer)
 
     def composed(self, text: str) -> str:
-        """Return a text in the Unicode form, composed or as it is, of which the vocabulary knows more characters."""
+        """Return a text in Unicode NFC or unchanged, whichever has fewer characters outside the vocabulary."""
         return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the distinct characters of a text (see composed) that are outside the vocabulary."""
+        """Return the different characters of a text (see `composed`) that are outside the vocabulary."""
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
-        """Yield the pieces of the continuation of a prompt while they are generated.
+        """Yield each piece of the continuation of a prompt as soon as it is generated.
 
-        The bits of a piece are computed from the model's probabilities before temperature, top-k and top-p. The random
+        The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
         numbers are the same as in stage sample for its first prompt.
         """
         ids = self._encode(prompt)[None]  # (1, T)
@@ -208,7 +218,7 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits, scored in overlapping windows (bukva.models.window_rule)."""
+        """Return the pieces of a text with their bits. The text is scored in overlapping windows."""
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
@@ -220,7 +230,7 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """Return the n likeliest pieces after a text, with their probabilities."""
+        """Return the n likeliest next pieces after a text with their probabilities, the likeliest first."""
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
@@ -231,11 +241,11 @@ class Writer:
         return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
 
     def encode(self, text: str) -> Ids:
-        """Return the (T,) ids of a text without unknown characters (see readable)."""
+        """Drop the unknown characters of a text (see `readable`), and return the (T,) ids of the rest."""
         return self.tokenizer.encode(self.readable(text))
 
     def _encode(self, text: str) -> Tensor:
-        """Return the ids of `encode` as a tensor on the model's device."""
+        """Return the result of `encode` as a tensor on the model's device."""
         return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.machine.device)
 
 
@@ -258,7 +268,7 @@ def load(model: str | Path) -> Writer:
     Raises:
         BukvaError: the model does not exist, or the folder does not contain a trained model.
     """
-    from bukva.tracking.models import SCHEME, fetch  # imported here, because serving a model needs no tracker
+    from bukva.tracking.models import SCHEME, fetch  # imported here, because a served model does not need it
 
     with tempfile.TemporaryDirectory(prefix="bukva-") as temporary:
         folder = fetch(str(model), Path(temporary)) if str(model).startswith(SCHEME) else Path(model)
@@ -280,8 +290,8 @@ def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sampl
     """Validate sampling settings.
 
     Args:
-        values: keys of section `sample` of params.yaml, except `prompts`.
-        section: the class of the settings.
+        values: key of section `sample` of params.yaml -> value. `prompts` is not needed.
+        section: the class with the limits of the values.
 
     Raises:
         BukvaError: a value is invalid.

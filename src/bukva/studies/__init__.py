@@ -1,1 +1,1 @@
-"""Studies of what the attention and the n-grams of a trained GPT do, as numbers and charts."""
+"""Study what the attention and the n-grams of a trained GPT do, in numbers and charts."""

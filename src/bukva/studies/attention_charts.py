@@ -1,4 +1,4 @@
-"""Draw the charts of the attention study. `bukva attention` writes them as PNGs next to attention.json."""
+"""Draw the charts of the attention study. `bukva attention` writes the charts as PNGs next to attention.json."""
 
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,19 @@ from bukva.core.files import atomic_folder, write_json
 from bukva.report.charts import BITS, COLORS, GPT_COLOR, Spec, colors, reference_line, save, to_spec, visible
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
-PANEL = 11  # pixels of one attention weight
-SECOND_ROLE = 0.1  # minimum score of the second role that a chart shows
+PANEL = 11  # pixels; side of the square that shows one attention weight
+SECOND_ROLE = 0.1  # minimum score of a head's second-best role; the chart leaves out lower ones
+# colors of scores without and with the scale, and of models without and with the mask
 RAW, SCALED = GPT_COLOR, COLORS["learned"]
 UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart. The folder is written atomically.
+    """Write attention.json and a PNG of each chart to `folder`, which is replaced atomically.
 
     Args:
-        numbers: the result of the study.
-        folder: the folder to write.
+        numbers: the return value of attention_study.study.
+        folder: the folder to replace.
         model: the digest of the studied weights. The report page shows the study only for a GPT with these weights.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
@@ -34,7 +35,11 @@ def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
 
 
 def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
-    """Draw the weights of every head on the sentence, one panel per head, titled with its best role."""
+    """Draw the attention weights of each head on the sentence of the study, in one panel per head.
+
+    `numbers` is the content of attention.json, and `state` is "untrained" or "trained". The title of a panel names the
+    best role of the head.
+    """
     n_head, T, _ = np.shape(numbers["weights"][state][0])
     weights = dict(zip(head_table(numbers, state)["name"], np.concatenate(numbers["weights"][state]), strict=True))
     panels = (
@@ -49,7 +54,11 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
 
 
 def heads(numbers: dict[str, Any]) -> Spec:
-    """Draw three tables of layers by heads: relative entropy, mean distance, and the best roles."""
+    """Draw three tables, in which a row is a layer and a column is a head.
+
+    The tables show the relative entropy, the mean distance to the attended characters, and the best roles of each head.
+    `numbers` is the content of attention.json.
+    """
     table = head_table(numbers, "trained")
     table["roles"] = table["roles"].map(_two_roles)
     n_layer, n_head = table[["layer", "head"]].max()
@@ -70,7 +79,10 @@ def heads(numbers: dict[str, Any]) -> Spec:
 
 
 def _two_roles(scores: dict[str, float]) -> str:
-    """Format the best role of a head with its score. A second line has the second best if it scores SECOND_ROLE."""
+    """Format the best role of a head with its score. `scores` is role -> score.
+
+    A second line has the second-best role, if its score is at least SECOND_ROLE.
+    """
     (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
@@ -78,7 +90,17 @@ def _two_roles(scores: dict[str, float]) -> str:
 def _cells(
     rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float, scheme: str, size: int
 ) -> alt.LayerChart:
-    """Draw a table whose cells contain text and are darker for larger values; `top` is the darkest."""
+    """Draw a table whose cells contain text and have colors.
+
+    Args:
+        rows: one row per cell.
+        x, y: the columns of `rows` that give the position of a cell.
+        value: the column that gives the color. Larger values are darker, and `top` is the darkest.
+        text: the column that gives the text.
+        top: the maximum of the color scale, whose minimum is 0.
+        scheme: the name of the color scale in Vega.
+        size: the font size in pixels.
+    """
     base = alt.Chart(rows).encode(x=x, y=y)
     color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
@@ -87,7 +109,11 @@ def _cells(
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
-    """Draw the losses of a small GPT with and without the mask, for targets in the window and after it."""
+    """Draw the losses of a small GPT with the causal mask and without it.
+
+    One panel shows the losses for targets inside the window, the other for the target after the window. `numbers` is
+    the content of attention.json.
+    """
     leaked = numbers["leak"]
     models = {"masked": SCALED, "unmasked": RAW}
     inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
@@ -110,7 +136,10 @@ def leak(numbers: dict[str, Any]) -> Spec:
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
-    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax."""
+    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax.
+
+    `numbers` is the content of attention.json.
+    """
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
     of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
@@ -143,7 +172,11 @@ def scale(numbers: dict[str, Any]) -> Spec:
 
 
 def forecast(numbers: dict[str, Any]) -> Spec:
-    """Draw the likeliest characters and the entropy before each character of a generated text."""
+    """Draw the predictions of the GPT for each character of a generated text.
+
+    The upper table shows the likeliest characters. The lower table shows the entropy of the predicted distribution
+    at several temperatures. `numbers` is the content of attention.json.
+    """
     unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
     top = pd.DataFrame(
         {"at": at, "rank": f"{rank}.", "text": visible(text), "share": share, "drawn": text == char["char"]}

@@ -1,4 +1,4 @@
-"""Study the attention of a GPT before and after training. The results go to reports/attention/attention.json."""
+"""Study the attention of a GPT before and after training. `bukva attention` writes the results to attention.json."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-IDS_PER_WINDOW = 32  # ids scored for the context curve, per attention window; an id costs one forward pass per length
-SENTENCE = 24  # characters; the chart of a longer sentence is not legible
+IDS_PER_WINDOW = 32  # ids scored by context length, per window of the study; each needs one forward pass per length
+SENTENCE = 24  # characters of the default sentence; the chart of a longer one is not legible
 SEED = 1337
 
 
@@ -38,14 +38,18 @@ def study(
     """Study the attention of a GPT before and after training.
 
     Args:
-        states: the GPT as "untrained" and as "trained".
-        tokenizer: the tokenizer of both.
-        splits: ids of `train` and `val`. Statistics are computed on `val`.
-        params: the sentence, the number of windows, and the number of updates of the training without the mask.
-        machine: the device on which the model without the mask is trained.
+        states: "untrained" and "trained" -> the GPT in this state.
+        tokenizer: the tokenizer of the GPT.
+        splits: "train" and "val" -> ids of the split. Statistics are computed on val.
+        params: section `evaluate` of params.yaml. It has the sentence, the number of windows, and the number of updates
+            for `leak`.
+        machine: the device on which `leak` trains its models.
 
     Returns:
-        Numbers that can be written as JSON.
+        The content of attention.json, except the digest of the weights.
+
+    Raises:
+        BukvaError: the sentence of params.yaml has characters outside the vocabulary.
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
@@ -80,7 +84,11 @@ def study(
 
 
 def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """Return the first n_chars characters of the first line that is long enough, or else of the text."""
+    """Return the first n_chars characters of the first line that is long enough.
+
+    The text before the first newline is skipped, because it may be an incomplete line. If no line is long enough,
+    return the first n_chars characters of the text.
+    """
     text = tokenizer.decode(ids[:100_000])
     lines = text.split("\n")[1:]  # the first line may be incomplete
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
@@ -92,10 +100,15 @@ def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
     """Measure how many bits per character are lost when heads average the past instead of attending.
 
+    Args:
+        gpt: the model.
+        runs: the passages to score.
+        tokenizer: the tokenizer of the model.
+
     Returns:
         bits_per_char: the score of the unchanged model.
         all_uniform: the bits lost when every head averages.
-        heads_uniform: (n_layer, nh), the bits lost when only this head averages.
+        heads_uniform: (n_layer, nh), the bits lost when only one head averages, for each head.
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -122,13 +135,15 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
     Args:
         gpt: the model.
-        ids: (N,) ids.
+        ids: (N,) ids of the text.
         tokenizer: the tokenizer of the ids.
-        n_ids: the number of ids to score, spread evenly over the text. Every context length scores the same ids.
+        n_ids: the number of ids to score, spread evenly over the text. They are the same for every context length.
 
     Returns:
-        One row per context length: `chars` (the length in ids), `bits_per_char`, and `standard_error` (of the
-        difference from the score with block_size ids).
+        One dictionary per context length:
+        chars: the context length in ids.
+        bits_per_char: the score.
+        standard_error: the standard error of the difference between this score and the score with block_size ids.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -152,7 +167,7 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
 @torch.inference_mode()
 def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
-    """(N, T + 1) ids -> (N, T) nats of all ids except the first of each window."""
+    """Return the (N, T) nats of (N, T + 1) ids, without the first id of each window, which is not scored."""
     logits = model(windows[:, :-1])  # (N, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
     return nats.double().view(len(windows), -1)
@@ -161,25 +176,32 @@ def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
 # ---- the mask: without it, the model copies its targets from its inputs
 
 N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32  # small enough to be fast, and large enough to show the leak
-N_SCORED = 128  # windows of val
-POINTS = 20
+N_SCORED = 128  # windows of val to score
+POINTS = 20  # how often val is scored during a training
 
 
 def leak(
     config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
 ) -> dict[str, Any]:
-    """Train a small GPT with and without the mask, from the same initial weights on the same text.
+    """Train a small GPT twice, with the causal mask and without it, from the same initial weights on the same batches.
 
     Without the mask, position t sees character t + 1, which is its target. So the loss falls to nearly zero, even on
     held-out text. This loss is meaningless, because generation needs the character after the window. The unmasked model
     predicts this character worse than the masked model does.
 
+    Args:
+        config: the configuration of the studied GPT. The small GPT has fewer layers, shorter windows and no n-grams.
+        splits: "train" and "val" -> ids of the split.
+        tokenizer: the tokenizer of the ids.
+        n_steps: the number of updates of each training.
+        machine: the device of the trainings.
+
     Returns:
         n_layer, block_size: the shape of the small GPT.
         steps: the numbers of the updates after which val was scored.
-        masked, unmasked: the losses of each model in bits per character. `in_sight` has one loss per entry of `steps`,
-            over targets that are also inputs of their window. `out_of_sight` is the loss after the last update, over
-            targets that follow their window.
+        masked, unmasked: the losses of each model on val in bits per character. `in_sight` is a list with one loss per
+            entry of `steps`, for targets that are also inputs of their window. `out_of_sight` is the loss after the
+            last update, for the target that follows each window.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -218,11 +240,15 @@ N_IDS = 32
 
 @torch.inference_mode()
 def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
-    """Continue a prompt as far as the block allows, and record the distribution before each id.
+    """Continue a prompt, and record the predicted distribution of each generated id.
+
+    At most N_IDS ids are generated, fewer if block_size is smaller. A prompt that is too long is cut at its end.
 
     Returns:
-        `prompt`, `temperatures` and `chars`. The latter has one entry per generated id: `char` (its text), `top` (the
-        likeliest ids with their probabilities), and `entropy` (in bits, at each temperature).
+        prompt: the prompt that was continued.
+        temperatures: the temperatures of the entropies.
+        chars: a list with one dictionary per generated id. `char` is the text of the id, `top` has the likeliest ids as
+            [text, probability], and `entropy` has the entropy in bits at each temperature.
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -248,7 +274,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     }
 
 
-# ---- the scale: the square root of the head size
+# ---- the scale: attention scores are divided by the square root of the head size
 
 RAW, SCALED = "q·k", "q·k / √hs"
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
@@ -259,8 +285,11 @@ def scale_table() -> list[dict[str, Any]]:
     """Compute attention from random queries to random keys of variance 1, with and without the scale.
 
     Returns:
-        Two rows per head size, for the scores "q·k" and "q·k / √hs". A row has the `variance` of the scores, and the
-        means over queries of the largest weight (`peak`) and of the `entropy`, which is at most ln 64 nats.
+        Two dictionaries per head size, one for the scores "q·k" and one for "q·k / √hs":
+        head_size, scores: the head size and the name of the scores.
+        variance: the variance of the scores.
+        peak: the largest weight of a query, as the mean over queries.
+        entropy: the entropy of the weights of a query in nats, as the mean over queries. Its maximum is ln 64.
     """
     rows = []
     for hs in HEAD_SIZES:

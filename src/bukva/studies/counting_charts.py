@@ -12,14 +12,17 @@ from bukva.report.charts import COLORS, GPT_COLOR, Spec, colors, save, to_spec, 
 
 COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # color scale; black text is legible on all of it
 NEITHER = "#cfcfcf"
-LEAST, MOST = 0.25, 0.75  # shares of counting at the ends of the color scale; few characters are outside this range
+LEAST, MOST = 0.25, 0.75  # ends of the color scale: shares of counting; few characters have a share outside this range
 COLUMNS = 60  # characters per row of the passage
 WORD = 12  # a space in the last WORD columns of a row ends the row
 COLUMN = 14  # width of a column in pixels
 
 
 def counting_report(numbers: dict[str, Any], folder: Path) -> None:
-    """Write counting.json and a PNG of each chart. The folder is written atomically."""
+    """Write counting.json and a PNG of each chart to `folder`, which is replaced atomically.
+
+    `numbers` is the return value of counting_study.study.
+    """
     positions, training = numbers["by_position"], numbers["training"]
     names = [row["position"] for row in positions]
     steps = [*(str(point["step"]) for point in training["points"]), "trained"]
@@ -37,7 +40,7 @@ def counting_report(numbers: dict[str, Any], folder: Path) -> None:
 
 
 def table(numbers: dict[str, Any]) -> Iterator[str]:
-    """Yield the scores of the predictors as lines of text."""
+    """Yield the lines of a table for the terminal with the score of each predictor."""
     names = {
         "bigram": "bigram, counted",
         "ngrams": f"n-grams of order {numbers['orders'][-1]}, counted",
@@ -52,7 +55,11 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
 
 
 def passage(numbers: dict[str, Any]) -> Spec:
-    """Draw a passage. The background of a character shows the share of counting, the bar below it the n-gram order."""
+    """Draw a passage of text, in which colors and bars show the contributions to the prediction of each character.
+
+    The background of a character shows the share of counting. The bar below a character shows the n-gram order that
+    contributed most. `numbers` is the content of counting.json.
+    """
     orders = numbers["orders"]
     cells = pd.DataFrame(
         {
@@ -98,9 +105,13 @@ def passage(numbers: dict[str, Any]) -> Spec:
 
 
 def layout(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
-    """Arrange characters in rows; yield the row, the start column, the end column and the character.
+    """Arrange characters in rows of at most COLUMNS columns.
 
-    A row ends after a newline, or between words.
+    A row ends after a newline, after a space in its last WORD columns, or when it is full.
+
+    Yields:
+        (row, first column, column after the last one, character) of each character. The character is an entry of
+        `chars`.
     """
     row, left, before = 0, 0, ""
     for char in chars:
@@ -116,10 +127,10 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
     """Draw the bits of each predictor and, in a second panel, the share of the network.
 
     Args:
-        numbers: the result of the study.
-        rows: summaries of the study.
-        names: the labels of the rows on the x axis. Lines do not connect to the last row, which is not part of the
-            series.
+        numbers: the return value of counting_study.study.
+        rows: summaries of groups of characters (see counting_study.summary), one for each entry of the x axis.
+        names: the labels of `rows` on the x axis. The last row is not part of the series, so its points are not
+            connected with the lines.
         title: the title of the x axis.
     """
     x = alt.X("x:O", sort=names, title=title, axis=alt.Axis(labelAngle=0))

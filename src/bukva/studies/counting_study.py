@@ -2,8 +2,8 @@
 
 Three predictors score the same characters: the n-grams of the longest order, the network (GPT.without_ngrams), and both
 together. The gain of a predictor is its improvement of the log-probability over the uniform distribution. The Shapley
-value divides the gain of both together. It is the gain that each predictor adds, averaged over the two orders of adding
-them:
+value divides the gain of both together between the two predictors. A predictor gets the gain that it adds, averaged
+over two cases: it is the first predictor, or it is added to the other one.
 
     counting = (gain of counts + (gain together - gain of network)) / 2
     learning = (gain of network + (gain together - gain of counts)) / 2
@@ -12,11 +12,11 @@ The two values add up to the gain together. So the share of counting is
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-Counting and learning each get half of the gain that both could provide. The share does not depend on how the exponents
-of the experts in their product are scaled. Counts that the network sees as input belong to counting, because the
-network is scored without them.
+Gain that counting and learning could each provide alone is divided equally. The share does not depend on how the
+exponents of the experts in their product are scaled. Counts that the network sees as input belong to counting, because
+the network is scored without them.
 
-`study` returns the content of reports/counting/counting.json. The letters in shapes are defined in
+`study` returns the content of counting.json, which `bukva counting` writes. The letters in shapes are defined in
 bukva.models.ngram_memory.
 """
 
@@ -48,21 +48,22 @@ from bukva.training.callback import StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-LONGEST_WORD = 10  # letters after the tenth of a word are grouped with the tenth
+LONGEST_WORD = 10  # the tenth letter of a word and all later letters form one group
 PASSAGE = 360  # characters in the chart of a passage
 POINTS = 12  # how often val is scored during the repeated training
 
 
 @torch.inference_mode()
 def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
-    """Score passages in overlapping windows (the window rule) with each predictor.
+    """Score passages with each predictor of a GPT, in overlapping windows (bukva.models.window_rule).
 
     Returns:
-        One row per scored id, in the order of the passages:
-        counted, learned, together: nats under the n-grams of the longest order, the network, and both.
-        uniform: nats if all ids were equally likely.
-        order: the n-gram order whose product of exponent and gain is the greatest.
-        context: length in ids of the longest context before the id that occurs in `train`, up to the longest order.
+        A table with one row per scored id, in the order of the passages. Its columns:
+        counted, learned, together: nats under the n-grams of the longest order, the network, and both together.
+        uniform: nats under the uniform distribution.
+        order: the n-gram order that contributed most, that is, with the greatest product of exponent and gain.
+        context: length in ids of the longest context before the scored id that also occurs in `train`, at most the
+            longest order minus 1.
     """
     T, was_training = gpt.block_size, gpt.training
     gpt.eval()
@@ -75,13 +76,15 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
 
 
 def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
-    """Return the rows of the n wanted ids of a batch."""
+    """Return the rows of `experts_on` for the n ids of a batch that are to be scored."""
     windows, before, wanted, _ = batch.to(gpt.wte.weight.device)
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
     logits, exponents, lookup = record_experts(gpt, ids, before, wanted)
     target_of_order = targets[:, None, None].expand(-1, exponents.shape[1] - 1, 1)
     orders = -lookup.probabilities.clamp_min(MIN_PROBABILITY).log().gather(-1, target_of_order)[..., 0]  # (n, R) nats
-    n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(-1)  # (n,), includes the empty context
+    n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(
+        -1
+    )  # (n,), number of context lengths, including 0, that occur in `train`
     uniform = math.log(gpt.config.vocab_size)
     nats = {
         "counted": orders[:, -1],
@@ -100,10 +103,12 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
 
 
 def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, NgramFeatures]:
-    """Run a GPT on (B, T) ids and return the outputs and inputs of its experts at the n wanted positions.
+    """Run a GPT on (B, T) ids, and record its product of experts at the n positions that are True in (B, T) `wanted`.
+
+    `before` are the (B, n_before) ids before the windows.
 
     Returns:
-        (n, V) logits, (n, R + 1) exponents of the experts, and the n-gram lookup.
+        (n, V) logits of the GPT, (n, R + 1) exponents of the experts, and the n-gram predictions at the positions.
     """
     recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
@@ -116,27 +121,33 @@ def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tup
 
 
 def gains(experts: Any) -> tuple[Any, Any]:
-    """Return the Shapley values of counting and of learning in nats, for rows of experts_on or for their means."""
+    """Return the Shapley values of counting and of learning in nats.
+
+    `experts` has the columns of `experts_on`: it is a table, or the means of a table.
+    """
     counted, learned, together = (experts["uniform"] - experts[name] for name in ("counted", "learned", "together"))
     return (counted + together - learned) / 2, (learned + together - counted) / 2
 
 
 def shares(experts: pd.DataFrame) -> pd.Series:
-    """Return the share of counting in each row, clipped to [0, 1]; NaN where both together do not beat uniform."""
+    """Return the share of counting for each row of `experts_on`, clipped to [0, 1].
+
+    The share is NaN where both predictors together are not better than the uniform distribution.
+    """
     counting, learning = gains(experts)
     gain = counting + learning
     return (counting / gain).where(gain > 0).clip(0, 1)
 
 
 def summary(experts: pd.DataFrame) -> dict[str, Any]:
-    """Summarize rows of experts_on in bits.
+    """Summarize rows of `experts_on` as means in bits.
 
     Returns:
         n: the number of rows.
         counted, learned, together: mean bits of each predictor.
-        only_counting, only_learning: the bits lost without counting, and without learning.
-        common: the rest of the gain, which counting and learning can both provide.
-        share: the share of counting in the gain; None if both together do not beat the uniform distribution.
+        only_counting, only_learning: the bits that are lost without counting, and without learning.
+        common: the rest of the gain, which counting or learning alone can provide.
+        share: the share of counting in the gain, or None if both together are not better than the uniform distribution.
     """
     means = experts[["counted", "learned", "together", "uniform"]].mean()
     counted, learned, together, uniform = means
@@ -161,20 +172,21 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
 
     Args:
         gpt: the trained GPT.
-        text: the splits, with the works of `val`.
-        params: the number of updates to repeat, and the number of windows to score during them.
-        recipe: the recipe with which the GPT was trained.
+        text: all splits, divided into works.
+        params: section `evaluate` of params.yaml. It has the number of updates to repeat, and the number of windows to
+            score during these updates.
+        recipe: the settings with which the GPT was trained.
         machine: the device on which the updates are repeated.
 
     Returns:
-        Numbers that can be written as JSON.
+        The content of counting.json.
 
     Raises:
         BukvaError: the GPT has no n-grams.
     """
     if gpt.ngrams is None:
         raise BukvaError(
-            "This GPT has no n-grams to study (model.ngrams is none). Train one with n-grams first: "
+            "This GPT has no n-grams to study (model.ngrams=none). Train a GPT with n-grams first: "
             "`dvc exp run -S model.ngrams=input`."
         )
     texts = works_of_val(gpt, text)
@@ -203,12 +215,20 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
 
 
 def works_of_val(gpt: GPT, text: HeldOut, fraction: float = 1) -> list[Passage]:
-    """Return the works of `val`, or a fraction of each, with the context that scoring in overlapping windows needs."""
+    """Return the first `fraction` of each work of val, with the context that scoring in overlapping windows needs."""
     return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), fraction)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:
-    """Return the bits per character of the counted bigram, the n-grams, the network, and both together."""
+    """Return predictor -> bits per character, and `chars`, the number of scored characters.
+
+    The predictors are the counted `bigram`, the `ngrams` of the longest order, the `network`, and both `together`.
+
+    Args:
+        text: all splits.
+        texts: the works of val.
+        experts: the rows of `experts_on` for `texts`.
+    """
     bigram = scorers(text.splits["train"], len(text.tokenizer))["bigram_exact"]
     chars = int(text.tokenizer.chars_of(scored_ids(texts)).sum())
     nats = {
@@ -221,7 +241,15 @@ def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[s
 
 
 def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
-    """Return a passage of the longest work of `val`, from its first complete line, with the numbers of each id."""
+    """Return a passage of the longest work of val.
+
+    `experts` are rows of `experts_on` with the columns `work` and `char`.
+
+    Returns:
+        work: the number of the work.
+        chars: a list with one dictionary per id: its text, its bits under each predictor, its `order` and `context`
+            (see `experts_on`), and the `share` of counting, which is None where `shares` has NaN.
+    """
     shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]
     rows = nats.map(bits).join(shown[["char", "order", "context"]]).to_dict("records")
@@ -232,10 +260,11 @@ def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """Repeat the first updates of the training, and summarize the scores on a part of `val`.
+    """Repeat the first updates of the training, and regularly score a part of val.
 
     Returns:
-        `points`, a summary for each scoring during the updates, and `trained`, a summary for the trained GPT.
+        points: for each scoring during the updates, its step and `summary`.
+        trained: the `summary` of the trained GPT on the same part of val.
     """
     T, n_steps = gpt.block_size, min(params.leak_steps, recipe.n_steps)
     texts = works_of_val(gpt, text, min(1.0, params.attention_windows * T / len(text.splits["val"])))

@@ -1,12 +1,12 @@
 """Record or replace the attention of the heads of a GPT, and measure what each head attends to.
 
-A `with` block replaces the attention kernels by kernels that record their weights or average the past. The model's
-code and weights do not change. "Character" means the text of one id; with other tokenizers, the names of roles say byte
-or token instead.
+Inside a `with` block, the attention kernels are replaced by kernels that record their weights or average the past. The
+model's code and weights do not change. A "character" is the text of one id; with the tokenizers `byte` and `bpe`, the
+names of roles say byte or token instead.
 
-Statistics are means over positions and windows. They exclude row 0 of each window, which sees only itself. The roles
-are adapted to characters from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that
-copy.
+Statistics are means over positions and windows. They exclude row 0 of each window, because position 0 sees only itself.
+In the "plain average", all visible characters have the same weight. The roles are adapted to characters from Clark et
+al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that copy.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from bukva.models.attention import Kernel, attention_weights, causal_mask, expla
 from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
-MOST_BACK = 4  # roles: previous character, 2 back, ..., 4 back
-DIFFUSE = "diffuse"
+MOST_BACK = 4  # greatest distance of the roles "previous character", "2 back", ..., "4 back"
+DIFFUSE = "diffuse"  # the role of a head that attends to many characters (see `breadth`)
 BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
-BETWEEN, AFTER = 0, -1  # the "position in a word" of parts outside words
+BETWEEN, AFTER = 0, -1  # values of positions_in_words for parts outside words
 
 
 # ---- recording and averaging kernels
@@ -40,7 +40,7 @@ class LayerAttention(NamedTuple):
 
 @contextlib.contextmanager
 def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
-    """Replace the attention kernel of each layer i by kernel_of(i) inside a `with` block."""
+    """Replace the attention kernel of each layer i by kernel_of(i) until the `with` block ends."""
     layers = [block.attention for block in gpt.blocks]
     before = [layer.attend for layer in layers]
     try:
@@ -89,17 +89,17 @@ def averaging_kernel(heads: Tensor) -> Kernel:
 
 
 def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
-    """Measure each head over (N, T) windows of ids.
+    """Compute statistics of each head over (N, T) windows of ids.
 
     Returns:
-        One row per head:
-        layer, head: numbered from 1.
-        entropy: entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
+        One dictionary per head:
+        layer, head: the numbers of the layer and of the head, from 1.
+        entropy: relative entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
         distance: mean distance to the attended characters.
-        raw_variance, variance: variance of the scores before and after the scale, over the visible pairs.
-        roles: the score of each role (see role_score). The score of "diffuse" is the effective fraction of the
-            visible characters that the head attends to (see breadth).
-        role, score: the role with the highest score.
+        raw_variance, variance: variance of the attention scores before and after the scale (see `variances`).
+        roles: role -> its score (see `role_score`). The score of "diffuse" is the effective fraction of the visible
+            characters that the head attends to (see `breadth`).
+        role, score: the role with the highest score, and this score.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
     weighted = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
@@ -111,7 +111,7 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
 
 
 def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
-    """Return the statistics of (B, T) windows, one row per layer and head."""
+    """Return a table of the statistics over (B, T) ids, with one row per layer and head."""
     targets, tables = role_targets(ids, tokenizer), {}
     for number, layer in enumerate(record_attention(gpt, ids), start=1):
         statistics = {
@@ -127,34 +127,47 @@ def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,) means of the entropy of row t divided by its maximum, ln(t + 1)."""
+    """Return the (nh,) relative entropies of the heads, for (B, nh, T, T) weights.
+
+    The relative entropy is the mean over rows t > 0 of the entropy divided by its maximum, ln(t + 1).
+    """
     return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,) means of exp(entropy) of row t divided by its t + 1 visible characters."""
+    """Return the (nh,) breadths of the heads, for (B, nh, T, T) weights.
+
+    The breadth is the mean over rows t > 0 of exp(entropy) / (t + 1), where t + 1 is the number of visible characters.
+    """
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
 def entropy(distributions: Tensor) -> Tensor:
-    """(..., S) distributions -> (...) entropies in nats."""
+    """Return the (...) entropies in nats of (..., S) distributions."""
     return torch.special.entr(distributions).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:
-    """Return the (T - 1,) numbers of visible characters in all rows except the first."""
+    """Return the number of visible characters of each row except the first, (T - 1,)."""
     return torch.arange(2, weights.shape[-1] + 1, device=weights.device)
 
 
 def mean_distance(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,) mean distances to the attended characters."""
+    """Return the (nh,) mean distances of the heads to the characters they attend to, for (B, nh, T, T) weights.
+
+    Distances are weighted by attention, and row 0 of each window is left out.
+    """
     t = torch.arange(weights.shape[-1], device=weights.device)
     back = (t[:, None] - t).clamp(min=0)  # (T, T)
     return (weights * back).sum(-1)[..., 1:].mean((0, 2))
 
 
 def variances(layer: LayerAttention) -> dict[str, Tensor]:
-    """Return the (nh,) variances of the scores before and after the scale, over the pairs that the mask allows."""
+    """Return the (nh,) variances of the attention scores of a layer.
+
+    `raw_variance` is before division by the square root of the head size, and `variance` after it. Only pairs of a
+    query and a visible key count.
+    """
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
     per_head = raw.transpose(0, 1)[..., causal_mask(T, T, raw.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
@@ -166,11 +179,12 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
 
     Args:
         weights: (B, nh, T, T) attention weights.
-        target: (B, T, T), True where key s has the role for query t. Rows without a target are excluded.
+        target: (B, T, T), True where key s has the role for query t. Rows in which no visible key or every visible key
+            has the role are excluded.
 
     Returns:
-        (nh,) scores: 1 if all weight is on the target, 0 for the plain average, negative for less weight than the plain
-        average.
+        (nh,) scores: 1 if all weight is on keys with the role, 0 for the plain average, negative for less weight than
+        the plain average. All scores are 0 if all rows are excluded.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -183,10 +197,10 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
 
 
 def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
-    """Find the targets of each role in (B, T) ids.
+    """Find the keys that have each role in (B, T) ids.
 
     Returns:
-        role -> (B, T, T), True where key s has the role for query t. Row 0 has no targets.
+        role -> (B, T, T), True where key s has the role for query t. No key has a role for query 0.
     """
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
@@ -211,8 +225,9 @@ def positions_in_words(parts: Iterable[str]) -> list[int]:
     """Return the position of each part of a text in its word.
 
     The parts of a word have the positions 1, 2, 3 and so on. The part right after a word has the position AFTER. All
-    other parts have BETWEEN. Parts are characters or tokens (Tokenizer.texts_of). A part with a letter and a leading
-    space begins a word. An empty part is a continuation byte of a character, and belongs to the part before it.
+    other parts have the position BETWEEN. Parts are characters or tokens (see Tokenizer.texts_of). A part with a letter
+    and a leading space begins a word. An empty part is a continuation byte of a character, and is in the same word as
+    the part before it.
     """
     positions, within = [], 0
     for part in parts:

@@ -1,1 +1,1 @@
-"""The pages of reports: self-contained HTML files about one result and about all experiments."""
+"""Build the HTML pages of reports: a page about each result, and a page about all experiments."""

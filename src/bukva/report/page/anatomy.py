@@ -1,4 +1,4 @@
-"""Analyze the scored characters of a split: group them, compare two predictors, and choose a passage to show."""
+"""Analyze the scored characters of a split: group the characters, compare two predictors, and choose a passage."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,16 @@ from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 
 Ints = npt.NDArray[np.int64]
+# Unicode category, or its first letter -> class of characters
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
 POSITIONS = ["first letter of a word", "later letter", "first character after a word", "other character"]
 
 
 class Characters(NamedTuple):
-    """The N scored characters of a split, in the order of their scores.
+    """The N scored characters of a split. Character i has score i in the arrays of scores.
 
     text: the characters.
-    work: (N,), the work of each character, as a row number of the table of works.
+    work: (N,), for each character, the row number of its work in the table of works.
     """
 
     text: str
@@ -36,9 +37,9 @@ def read_characters(split: Path, tokens: Path, name: str) -> Characters:
     """Read the scored characters of a split.
 
     Args:
-        split: the folder of the splits.
-        tokens: the folder of the tokenizer.
-        name: the split.
+        split: the folder that stage split wrote.
+        tokens: the folder that stage tokenize wrote.
+        name: the name of the split, such as "val".
     """
     splits, tokenizer = load_splits(split), load_tokenizer(tokens)
     works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
@@ -47,16 +48,17 @@ def read_characters(split: Path, tokens: Path, name: str) -> Characters:
 
 
 def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str, Nats]) -> dict[str, pd.DataFrame]:
-    """Group the characters of a split in several ways.
+    """Compute the bits per character of groups of characters, for several ways of grouping them.
 
     Args:
         characters: the N scored characters.
-        works: the table of works.
+        works: the works, in the order of the table of works.
         nats: model or baseline -> (N,) nats of the characters.
 
     Returns:
-        One table per way of grouping. A table has one row per group, with the column `chars` (number of characters) and
-        a column of bits per character for each model.
+        Way of grouping ("category", "author", "decade", "work", "class of character" or "position in the word") ->
+        table with one row per group. The table has a column of bits per character for each key of `nats`, and the
+        column `chars` with the number of characters.
     """
     labels_of_works = {
         "category": [work.category for work in works],
@@ -87,14 +89,15 @@ def _class(char: str) -> str:
 
 
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
-    """Return by how many bits the learned predictor beats the counted one.
+    """Return for each of n characters by how many bits a learned predictor is better than a counted one.
 
     Args:
-        counted, learned: (n,) nats of each predictor.
-        n_symbols: the number of different characters.
+        counted, learned: (n,) nats of the characters under each predictor.
+        n_symbols: the number of different characters in the corpus.
 
     Returns:
-        (n,) differences; NaN where both predictors are worse than a uniform guess among n_symbols.
+        (n,) differences, negative where the counted predictor is better. Characters for which both predictors are worse
+        than a uniform guess among `n_symbols` characters have NaN.
     """
     lead = bits(1.0) * (counted.astype(np.float64) - learned)
     lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
@@ -102,12 +105,15 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float6
 
 
 def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
-    """Choose a passage of the longest work, beginning with its first complete line.
+    """Choose a passage of the longest work, and return it as a slice of `work`.
+
+    The passage begins after the first line end of the work or, if the first half of the work has no line end, at the
+    beginning of the work.
 
     Args:
-        work: (N,), the work of each character or id, in the order of the works.
+        work: (N,), the work of each character or id, as ascending numbers.
         ends_line: (N,), True for the last character or id of a line.
-        length: the maximum number of characters or ids.
+        length: the maximum number of characters or ids in the passage.
     """
     _, starts, lengths = np.unique(work, return_index=True, return_counts=True)
     start, n = int(starts[lengths.argmax()]), int(lengths.max())

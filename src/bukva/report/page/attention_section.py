@@ -1,4 +1,4 @@
-"""Build the section of the report page about attention from attention.json, which `bukva attention` writes."""
+"""Build the section about attention of the report page. The numbers come from `bukva attention`."""
 
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,23 @@ from bukva.report.charts import BITS, COLORS, GPT_COLOR, ROW, Spec, reference_li
 NUMBERS = "attention.json"
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
 LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
-CELL = 17  # pixels of one attention weight
-MOST_BARS = 24
+CELL = 17  # pixels; side of the square that shows one attention weight
+MOST_BARS = 24  # maximum number of heads in the chart of `worth`
 MISSING = (
-    "The attention of this GPT has not been studied. Run `bukva attention` to study the last run, which takes half a "
-    "minute. For another experiment, run `dvc exp apply` first."
+    "The attention of this GPT has not been studied. Run `bukva attention` to study the GPT of the last run (this "
+    "takes half a minute). To study another experiment, run `dvc exp apply` first."
 )
 
 
 def section(folder: Path, model: str) -> dict[str, Any]:
-    """Return the contents of the section: the roles of the heads and charts.
+    """Return the contents of the page's section about attention: a table with the roles of the heads, and charts.
 
-    Without a study of this GPT, return a sentence that says how to create one.
+    If the weights of this GPT have not been studied, the only content is `missing`, a sentence that says how to study
+    them.
 
     Args:
-        folder: the folder of the study.
-        model: the digest of the GPT's weights. A study of other weights is not shown.
+        folder: the folder with attention.json.
+        model: the digest of the GPT's weights, which must be equal to the digest in attention.json.
     """
     path = folder / NUMBERS
     numbers = read_json(path) if path.exists() else {}
@@ -55,9 +56,14 @@ def section(folder: Path, model: str) -> dict[str, Any]:
 
 
 def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
-    """Return one row per head of the untrained or trained GPT.
+    """Return the statistics of all heads of the GPT as a table with one row per head.
 
-    The column `best` has the best role of the head and its score; `name` has the layer, the head and `best`.
+    Two columns are added: `best` is the best role of the head with its score, and `name` is the layer, the head and
+    `best`.
+
+    Args:
+        numbers: the content of attention.json.
+        state: "untrained" or "trained".
     """
     rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
     rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
@@ -72,12 +78,12 @@ def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np
 
 
 def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
-    """Draw attention weights as rectangles.
+    """Draw attention weights as rectangles, which are more opaque for larger weights.
 
     Args:
-        parts: the T parts of the sentence.
+        parts: the T characters or tokens of the sentence.
         weights: name of a head -> (T, T) weights. The column `head` of the chart's data has the names.
-        cell: width of a rectangle in pixels.
+        cell: the width of a rectangle in pixels, which limits the font size. The caller sets the size of the chart.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(
@@ -106,9 +112,10 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
 
 
 def worth(numbers: dict[str, Any]) -> Spec:
-    """Draw how many bits per character are lost when a head averages the past instead of attending.
+    """Draw how many bits per character are lost when one head averages the past instead of attending.
 
-    The heads are sorted by the loss, largest first.
+    The first bar is the loss when all heads do so. Below this bar are the MOST_BARS heads with the largest loss, in
+    descending order. `numbers` is the content of attention.json.
     """
     lost = numbers["worth"]
     names = head_table(numbers, "trained")["name"]
@@ -126,9 +133,10 @@ def worth(numbers: dict[str, Any]) -> Spec:
 
 
 def context(numbers: dict[str, Any]) -> Spec:
-    """Draw the score by context length.
+    """Draw the score of the GPT by the length of its context.
 
-    The error bars are standard errors of the difference from the score with the full context.
+    The error bar of a score is the standard error of its difference from the score with the full context. `numbers` is
+    the content of attention.json.
     """
     scores, unit = numbers["context"], numbers["unit"]
     table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})

@@ -1,4 +1,4 @@
-"""Build the pages: the report of one result, and the overview of all experiments."""
+"""Build two kinds of HTML pages: the report of one result, and the overview of all experiments."""
 
 import sys
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ from bukva.report.page.render import render
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
-OVERVIEW = "experiments.html"  # in the same folder as the page of the last run
+OVERVIEW = "experiments.html"  # file name; in the same folder as the page of the last run
 MODEL = "gpt"
 
 
 def build(path: Path) -> list[Path]:
-    """Write the page of the last run in this checkout, and a page of all experiments in the same folder.
+    """Write the page of the last run in this checkout to `path`, and a page of all experiments to the same folder.
 
-    If the baseline has no result, the page of all experiments is not written, and the reason is printed.
+    If the baseline has no result, print the reason, and remove an earlier page of all experiments.
 
     Returns:
-        The paths of the pages. Each page is self-contained: it needs no other file and no network.
+        The paths of the written pages. Each page is self-contained: it needs no other file and no network.
 
     Raises:
-        BukvaError: the pipeline has not run; the message names the missing file.
+        BukvaError: the pipeline has not run. The message names the missing file.
     """
     overview_path = path.with_name(OVERVIEW)
     links = [(OVERVIEW, "Experiments"), (path.name, "The last run")]
@@ -57,12 +57,12 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
 
     Args:
         name: an experiment, a branch, a tag, a commit, or "workspace".
-        links: addresses and titles of the pages in the navigation.
-        here: the address of this page, if the navigation has it.
-        served: see render.
+        links: (URL, title) of each page in the navigation.
+        here: the URL of this page, if it is one of `links`. The navigation highlights this page.
+        served: see `render`.
 
     Raises:
-        BukvaError: the name is unknown, or its revision has no result; the message says what to do.
+        BukvaError: the name is unknown, or its revision has no result. The message says what to do.
     """
     with Experiment.opened(name) as experiment:
         score = experiment.table[MODEL][SPLIT]["bits_per_char"]
@@ -96,12 +96,12 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     """Return the page of all experiments as HTML.
 
     Args:
-        links: addresses and titles of the pages in the navigation.
-        here: the address of this page.
-        served: see render. A served page links to the report of each experiment.
+        links: (URL, title) of each page in the navigation.
+        here: the URL of this page in `links`.
+        served: see `render`. A served page links to the report of each experiment.
 
     Raises:
-        BukvaError: the baseline has no result; the message says what to do.
+        BukvaError: the baseline has no result. The message says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.rows if not row.refusal]
@@ -123,7 +123,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
 
 
 def judged_tries() -> dict[str, Any] | None:
-    """Return a chart and a summary of the tries that `bukva judge` decided, or None if there are none."""
+    """Return a chart and a summary of all tries with a verdict of `bukva judge`, or None if no try has a verdict."""
     ledger = read_ledger()
     if not ledger or not ledger.decided:
         return None
@@ -133,7 +133,9 @@ def judged_tries() -> dict[str, Any] | None:
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
     """Return the headline numbers of the page of all experiments.
 
-    They are about settings that were scored on the same text as the baseline.
+    Args:
+        board: the leaderboard.
+        best: the best setting of those that were scored on the same text as the baseline.
     """
     mean = fmean(best.setting.scores(SPLIT))
     difference, verdict = board_text.verdict_of(best, board)
@@ -151,7 +153,7 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
 
 
 def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
-    """Return the table and the charts of the settings that were scored on one text."""
+    """Return the contents of the section about one text: a table and charts of `rows`, the settings scored on it."""
     names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
     return {
         "name": board_text.text_name(rows),
@@ -173,7 +175,7 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 
 
 def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """Draw the score of each training as a dot, one line per setting."""
+    """Draw the scores of the settings. Each setting has a line, with one dot per training (seed)."""
     points = pd.DataFrame(
         {
             "label": row.setting.name,
@@ -189,8 +191,8 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """Draw the losses of the best settings, as one chart per x axis."""
-    # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
+    """Draw the loss curves of the best settings in two charts: by updates, and by characters seen."""
+    # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
         {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for row, color in zip(rows, charts.SERIES, strict=False)

@@ -1,4 +1,4 @@
-"""Read the files of one result, for its report page."""
+"""Read the files of a result that its report page shows."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -25,12 +25,13 @@ from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import TOKENIZERS
 
-SPLIT = "val"  # the split of every comparison on a page, because each look at test is counted
+SPLIT = "val"  # the split of every comparison on a page, because comparisons on test are counted
+# names in dvc.yaml of the outputs that a report page needs
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 
 
 def work_label(name: str) -> str:
-    """Return the name of a work (Document.name) without placeholders for missing parts, such as the author."""
+    """Remove the placeholders for missing parts, such as an unknown author, from the name of a work."""
     return name.replace(f"{MISSING}/", "")
 
 
@@ -53,8 +54,8 @@ def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
     """Return a card with the accuracy of the GPT.
 
     Args:
-        about: the content of about.json.
-        tokenizer: the kind of tokenizer.
+        about: the content of about.json, which stage evaluate writes next to the scores.
+        tokenizer: the kind of tokenizer, such as "char".
     """
     bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
     right = np.average(bins["right"], weights=bins["predictions"])
@@ -67,10 +68,10 @@ def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The result of the last run in this checkout, or of a revision.
+    """The result of a revision or of the last run in this checkout, with its files.
 
-    result: the record of the result in git and DVC.
-    folder: the folder with the files of the result, at the paths that dvc.yaml gives them.
+    result: the parameters, metrics and digests of the result, from git and DVC.
+    folder: a folder that contains the files of the result at their paths in dvc.yaml.
     """
 
     result: Result
@@ -79,14 +80,13 @@ class Experiment:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, name: str) -> Iterator["Experiment"]:
-        """Open the result of a revision. Its files can be read until the `with` block ends.
+        """Provide the result of a revision inside a `with` block. Its files can be read until the block ends.
 
         Args:
-            name: an experiment, a branch, a tag, a commit, or "workspace".
+            name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
 
         Raises:
-            BukvaError: the name is unknown, or a file is missing; the message names the file and the command that
-                creates it.
+            BukvaError: the name is unknown, or a file is missing. The message says which command to run.
         """
         [result] = read_results([resolve(name)])
         trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
@@ -97,50 +97,50 @@ class Experiment:
             yield cls(result, folder)
 
     def path(self, name: str) -> Path:
-        """Return the path of the output with this name in dvc.yaml."""
+        """Return the path of the output that is called `name` in dvc.yaml."""
         return self.folder / paths()[name]
 
     @cached_property
     def name(self) -> str:
-        """The name that pages show."""
+        """Title of the result on pages: the name of the revision, or "The last run"."""
         return "The last run" if self.result.revision.is_workspace else self.result.revision.name
 
     @cached_property
     def params(self) -> Params:
-        """The validated parameters."""
+        """Parameters of the result."""
         return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
     def read(self, name: str) -> dict[str, Any]:
-        """Read the JSON output with this name in dvc.yaml."""
+        """Read the JSON output that is called `name` in dvc.yaml."""
         return dict(read_json(self.path(name)))
 
     @cached_property
     def table(self) -> dict[str, Any]:
-        """The content of reports/scores.json."""
+        """Content of reports/scores.json."""
         return self.read("score_table")
 
     @cached_property
     def scores(self) -> CharScores:
-        """The score of each held-out character by each model."""
+        """Scores of each held-out character under each model."""
         return CharScores.read(files_of(self.path("scores")))
 
     @cached_property
     def characters(self) -> Characters:
-        """The scored characters of SPLIT."""
+        """Scored characters of SPLIT."""
         return read_characters(self.path("split"), self.path("tokens"), SPLIT)
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
-        """The losses of each model by step."""
+        """Model -> its loss curve, a table with one row per evaluation during training."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """Models and baselines by their keys in scores.json, best on SPLIT first."""
+        """Key in scores.json -> scores of the model or baseline, best on SPLIT first."""
         rows = sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
         return {row.key: row for row in rows}
 
     @cached_property
     def colors(self) -> dict[str, str]:
-        """The color of each model and baseline on all charts, by its key in scores.json."""
+        """Key in scores.json -> color of the model or baseline on all charts."""
         return {key: MODELS.get(key, COLORS[row.kind]) for key, row in self.rows.items()}

@@ -1,4 +1,4 @@
-"""Measure how much of a text is copied from `train`.
+"""Measure how much of a text is copied from the training split, `train`.
 
 The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
 do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
@@ -23,12 +23,12 @@ from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
-COPIED = 16  # characters of the shortest passage that counts as copied: two or three words
+COPIED = 16  # characters (two or three words); shorter passages do not count as copied
 WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """A copied passage: the characters from `start` to `stop` of a text, which also occur in a work of `train`."""
+    """A copied passage: the characters [start, stop) of a text. `train` contains them in the work `work`."""
 
     start: int
     stop: int
@@ -36,7 +36,7 @@ class Copy(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """The number of characters."""
+        """Length of the passage in characters."""
         return self.stop - self.start
 
 
@@ -44,9 +44,9 @@ class Copy(NamedTuple):
 class Novelty:
     """Statistics of how much of a group of texts occurs in `train`.
 
-    copies: the copied passages of each text, in order. Of overlapping passages, only the longest is kept.
-    seen: n -> the fraction of the texts' n-grams that occur in `train`; None if no text has n characters.
-    new_words: the fraction of words that do not occur in `train`; None if the texts contain no words.
+    copies: for each text, its copied passages from left to right. Of overlapping passages, only the longest is kept.
+    seen: n -> fraction of the n-grams of all texts that occur in `train`; None if every text is shorter than n.
+    new_words: fraction of the words that do not occur in `train`; None if the texts contain no words.
     """
 
     copies: list[list[Copy]]
@@ -55,19 +55,19 @@ class Novelty:
 
     @property
     def longest(self) -> Copy | None:
-        """The longest copied passage of the group, or None."""
+        """Longest copied passage of all texts, or None if nothing is copied."""
         return max((copy for of_text in self.copies for copy in of_text), key=lambda copy: copy.chars, default=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Train:
-    """The text of the `train` split.
+    """The text of the training split, as parts of the whole corpus.
 
-    text: (N,) characters of the joined corpus.
+    text: (N,) code points of all works of the corpus, joined.
     spans: (m, 2), start and stop in `text` of each part that belongs to `train`.
-    words: the distinct words of `train`, in lower case.
-    works: the names of the works.
-    ends: (n_works,), the end of each work in the joined corpus.
+    words: the different words of `train`, in lower case.
+    works: the names of all works of the corpus.
+    ends: (n_works,), the end of each work in `text`.
     """
 
     text: Codes
@@ -79,11 +79,11 @@ class Train:
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """Open the `train` split of a cleaned corpus, memory-mapped until the `with` block ends.
+    """Provide the training split of a corpus inside a `with` block. Its text is memory-mapped until the block ends.
 
     Args:
-        clean: the folder of the cleaned corpus.
-        tokens: the folder of the tokenized corpus, which records the splits.
+        clean: the folder that stage clean wrote.
+        tokens: the folder that stage tokenize wrote. It contains the table of the splits.
     """
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
@@ -95,7 +95,7 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
-    """Measure how much of each group of texts occurs in `train`."""
+    """Measure for each group of texts how much of the texts occurs in `train`."""
     texts = [text for group in groups for text in group]
     codes, stops = code_points("".join(texts)), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
@@ -115,11 +115,11 @@ def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
     """Return the copied passages of each text.
 
     Args:
-        codes: the characters of the joined texts.
+        codes: the code points of all texts, joined.
         spans: (n, 2), start and stop of each text in `codes`.
-        train: the text in which the passages are searched.
+        train: the training split, in which copied passages are searched.
     """
-    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # start in the text, start in train, characters
+    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # per text: start, start in train.text, length
     filled = spans[spans[:, 1] > spans[:, 0]]
     for index in index_parts(codes, filled, COPIED):
         for start, stop in train.spans.tolist():
@@ -131,7 +131,13 @@ def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
 
 
 def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
-    """Yield runs that do not overlap, in order. Longer runs take precedence, and among equal lengths, earlier runs."""
+    """Yield the copied passages of a text from left to right, without overlaps.
+
+    Args:
+        runs: (start in the text, start in train.text, length) of each passage that also occurs in `train`. Of
+            overlapping runs, the longest is kept or, if several are equally long, the first.
+        train: the training split, which names the work of each passage.
+    """
     kept: list[tuple[int, int, int]] = []
     for start, start_in_train, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
         if all(start + chars <= other or other + n <= start for other, _, n in kept):

@@ -1,6 +1,6 @@
-"""Render the templates of pages.
+"""Render the templates of HTML pages.
 
-A page that is written to disk contains its style and script. A served page loads them as separate files.
+A page that is written to disk contains page.css and page.js. A page that the web server sends loads both files.
 """
 
 import functools
@@ -11,6 +11,7 @@ import vl_convert
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 PACKAGE = "bukva.report.page"
+# makes the function vegaEmbed of the Vega-Lite bundle available to page.js
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
 
 
@@ -18,9 +19,10 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
     """Render a template to HTML.
 
     Args:
-        template: the name of the template.
-        package: the package that contains the template. Its templates may extend the templates of this package.
-        served: load page.css and page.js (see asset) from the server instead of including them in the page.
+        template: the file name of the template.
+        package: the package whose folder `templates` contains the template. The template may extend the templates of
+            bukva.report.page.
+        served: load page.css and page.js from the server instead of including them in the page.
         contents: the variables of the template. base.html.j2 needs `title`, and uses `subtitle`, `links`, `here`,
             `cards` and `sections` if they are defined.
     """
@@ -37,6 +39,6 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
 
 @functools.cache
 def asset(name: str) -> str:
-    """Return the content of page.css or page.js. The latter includes Vega-Lite, which draws the charts."""
+    """Return the content of page.css or page.js. page.js begins with Vega-Lite, which draws the charts."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content

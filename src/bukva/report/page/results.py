@@ -1,4 +1,4 @@
-"""Build the sections of the report page about results: verdict, losses, cost, lineage and predictors."""
+"""Build the cards and five sections of the report page: verdict, losses, predictors, cost and lineage."""
 
 from typing import Any
 
@@ -23,21 +23,24 @@ from bukva.report.terminal import cells, headline, percent
 from bukva.text.characters import code_points
 from bukva.text.ids import bits
 
+# number of characters of the sample next to the verdict, and of the passage that compares the predictors
 SAMPLE_CHARS, PASSAGE = 300, 600
+# column of a loss curve -> title of the x axis
 AXES = {"step": "updates", "chars": "characters seen"}
-LEADS = (-3, -1, 1, 3)  # bits at which the color of a character changes
-CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])  # classes in page.css, by increasing lead
+LEADS = (-3, -1, 1, 3)  # bits by which learning beats counting; limits of the colors
+CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])  # CSS classes of the ranges between LEADS
+# CSS class -> meaning, in the order of the legend
 LEGEND = {
     "learned2": "learning was better by 3 bits or more",
-    "learned1": "by 1 to 3 bits",
+    "learned1": "learning was better by 1 to 3 bits",
     "counted1": "counting was better by 1 to 3 bits",
-    "counted2": "by 3 bits or more",
+    "counted2": "counting was better by 3 bits or more",
     "neither": "both were worse than chance",
 }
 
 
 def cards(experiment: Experiment) -> list[Card]:
-    """Return the headline numbers of a result."""
+    """Return the headline numbers of a result: score, accuracy, gain over counting, and training time."""
     own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
     gain = own - counted.bits[SPLIT]
@@ -63,7 +66,10 @@ def cards(experiment: Experiment) -> list[Card]:
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the section: the headline, a sample, the scores, and the comparison with the baseline."""
+    """Return the contents of the page's section about the verdict.
+
+    The section has a headline, a sample, the scores of all models, and the comparison with the baseline.
+    """
     splits = list(experiment.table["gpt"])
     answers = experiment.read("answers")
     of_gpt = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
@@ -80,7 +86,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 
 def _scores(experiment: Experiment) -> charts.Spec:
-    """Draw the scores of all models and baselines, with an interval if the scores of all characters are known."""
+    """Draw the scores of all models and baselines, with 95 % intervals (see `_interval`)."""
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
@@ -90,9 +96,9 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of a score.
+    """Return the ends of the 95 % interval of a score. `key` is the key of the model or baseline in scores.json.
 
-    Both ends are the score itself if the text is too short, or if the scores of the characters were not stored.
+    Both ends are equal to the score if the text is too short, or if the scores of the characters were not stored.
     """
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
@@ -102,9 +108,9 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Return the verdict against the baseline on val, or the reason why they were not compared.
+    """Compare a result with the baseline on val, and return the `verdict` and the `sentences` about it.
 
-    For the baseline itself, return an empty dictionary.
+    If a comparison is not possible, the only sentence is the reason. For the baseline itself, return {}.
     """
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
@@ -117,7 +123,7 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Draw the losses of all models by step and by characters seen."""
+    """Draw the loss curves of all models in two charts: by updates, and by characters seen."""
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
@@ -130,7 +136,7 @@ def losses(experiment: Experiment) -> dict[str, charts.Spec]:
 
 
 def cost(experiment: Experiment) -> dict[str, Any]:
-    """Return the size and the training cost of each model."""
+    """Return the header and rows of a table with the size and the training cost of each model."""
     rows = []
     for name, model in trained_models().items():
         last, seconds = experiment.curves[name].iloc[-1], stage_seconds(experiment.result, name)
@@ -141,7 +147,11 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
-    """Return the commit of a result, the parameters that differ from it, and the commands that reproduce the result."""
+    """Describe how a result was created, and how to reproduce it.
+
+    Return a sentence about the commit, the commands that reproduce the result, and rows (parameter, value, value in the
+    commit) of the parameters that differ from the commit.
+    """
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
     committed = parse_yaml(file_at(commit, PARAMS).decode())
@@ -157,9 +167,10 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Compare counting and learning for each character.
+    """Compare the predictions of counting and of learning for each scored character.
 
-    Return how often each of them was better, and a passage with a class per character for its color.
+    Return a sentence that says how often counting or learning was better, and a passage of text in which each character
+    has a CSS class that colors it by the better predictor.
     """
     scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]

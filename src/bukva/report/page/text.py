@@ -1,4 +1,4 @@
-"""Build the sections of the report page about text: samples and their novelty, anatomy, corpus and split."""
+"""Build five sections of the report page: samples, anatomy of the loss, online adaptation, calibration and corpus."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,13 +15,16 @@ from bukva.report.terminal import percent
 
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # maximum number of characters of val that the samples are compared with
-N_PIECES = 20
-MOST_GROUPS = 40
-FIRST_POSITIONS = 32  # characters of a work in the first group; each later group doubles the range
+N_PIECES = 20  # number of pieces of val, if val is longer than MOST_HUMAN
+MOST_GROUPS = 40  # maximum number of groups in a chart
+FIRST_POSITIONS = 32  # groups are positions n to 2 n of a work, for n = 32, 64, ...; the first begins at 0
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the section: the samples with copied passages marked, and a table of their novelty."""
+    """Return the contents of the page's section about samples.
+
+    The section has the samples, in which copied passages are marked, and a table of how much of them occurs in `train`.
+    """
     answers = experiment.read("answers")
     written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
     by_writer = written.groupby(["model", "state", "temperature"], sort=False)
@@ -35,16 +38,17 @@ def samples(experiment: Experiment) -> dict[str, Any]:
         texts += [_sample(answer, copies) for answer, copies in zip(records, new.copies, strict=True)]
     return {
         "intro": "All models continue a prompt with the same random numbers. Highlighted passages of at least "
-        f"{COPIED} characters also occur in the training split. Hover over a passage to see its work.",
+        f"{COPIED} characters also occur in the training split. Hover over a passage to see the work that contains it.",
         "lang": "ru" if experiment.read("cleaning")["rule_set"] == "notes" else "und",
         "choices": {
             f"{i} {temperature}": f"{prompt!r}, temperature {temperature}"
             for i, prompt in enumerate(answers["prompts"])
             for temperature in dict.fromkeys([first, *written["temperature"]])
         },
-        "texts": texts[::-1],  # the complete GPT comes first
-        "novelty": f"The table compares samples at temperature {first} with held-out text, which people wrote. A model "
-        "with a larger fraction of n-grams from train copies. A model with many more new words produces noise.",
+        "texts": texts[::-1],  # reversed, so that the complete GPT comes first
+        "novelty": f"The table compares samples at temperature {first} with held-out text, which people wrote. If a "
+        "model has a larger fraction of n-grams from train than this text, the model copies. If it has many more new "
+        "words, it produces noise.",
         "header": ["text", "longest copy, characters", "new words", *(f"{n}-grams in train" for n in LENGTHS)],
         "rows": [
             [
@@ -59,7 +63,7 @@ def samples(experiment: Experiment) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the text or, if it is longer than MOST_HUMAN characters, N_PIECES evenly spaced pieces of it."""
+    """Return [text] or, if `text` is longer than MOST_HUMAN characters, N_PIECES evenly spaced pieces of the text."""
     if len(text) <= MOST_HUMAN:
         return [text]
     length = MOST_HUMAN // N_PIECES
@@ -78,7 +82,7 @@ def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
 
 
 def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts of a text, each with the work from which it is copied, or None."""
+    """Divide a text into copied and other parts. Yield each part with the name of the copied work, or None."""
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
@@ -88,7 +92,10 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
 
 
 def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Draw the bits per character of groups of characters, as one chart per way of grouping."""
+    """Return the contents of the section about groups of characters, with one chart per way of grouping.
+
+    A chart shows the bits per character of each group under the GPT and the best n-gram model.
+    """
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
     nats = {name: scores.nats(name, SPLIT) for name in ("gpt", *network, experiment.table["best_counted"])}
@@ -113,14 +120,14 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def learning_on(experiment: Experiment) -> dict[str, Any]:
-    """Draw the gain from online adaptation by position in the work.
+    """Return the contents of the section about online adaptation, with a chart of its gain by position in the work.
 
-    Return an empty dictionary if the result has no scores with adaptation.
+    Return {} if the result has no scores with adaptation.
     """
     if WITHIN not in experiment.rows:
         return {}
     scores, rows = experiment.scores, []
-    positions = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,) in the work
+    positions = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,), position in the work
     octave = np.log2(np.maximum(positions, FIRST_POSITIONS) / FIRST_POSITIONS).astype(int)
     for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
@@ -139,7 +146,7 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
 
 
 def calibration(experiment: Experiment) -> dict[str, Any]:
-    """Draw the accuracy of the GPT by its confidence, and describe its calibration."""
+    """Return the contents of the section about calibration, with a chart of the GPT's accuracy by its confidence."""
     measured = experiment.scores.about["calibration"][SPLIT]
     bins, unit = pd.DataFrame(measured["bins"]), experiment.table["window"]["unit"]
     sure, right = (np.average(bins[name], weights=bins["predictions"]) for name in ("confidence", "right"))
@@ -152,7 +159,7 @@ def calibration(experiment: Experiment) -> dict[str, Any]:
 
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
-    """Describe the text and its splits, with charts of their composition.
+    """Return the contents of the section about the corpus: its size, its splits, and charts of their composition.
 
     Args:
         experiment: the result.
@@ -162,14 +169,14 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
     seen = {name: split[name]["in_train"] for name in held_out}
-    # older results have two tables: before and after duplicates were removed
+    # older results have two tables, for the text before and after the removal of duplicates
     seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}
     for n in seen[held_out[0]] if held_out else ():
         shares = (percent(seen[name][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} characters that occur in train", *shares])
     return {
-        "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
-        f"after cleaning with the rule set {cleaning['rule_set']}. Split parameters: "
+        "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} different "
+        f"characters after cleaning with the rule set {cleaning['rule_set']}. Split parameters: "
         f"strategy={params.split.strategy}, duplicates={params.split.duplicates}.",
         "header": ["measure", *split],
         "rows": rows,
@@ -188,9 +195,9 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
     Args:
         split: the content of reports/split.json.
-        by: the column of the groups.
-        table: the key of the table of groups in `split`.
-        word: the name of the grouping on the page.
+        by: "author", "category" or "decade".
+        table: the key of the groups in each entry of `split`, such as "authors".
+        word: the name of `by` on the page.
     """
     chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
     if len(chars) == 1:
@@ -203,5 +210,8 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
 
 def _chars_by(by: str, table: Any) -> pd.Series:
-    """Sum the characters by label, because an author may have rows in several categories."""
+    """Return label -> number of characters. Rows with the same author are added; they differ in the category.
+
+    `table` is already such a mapping, or a list of rows.
+    """
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()

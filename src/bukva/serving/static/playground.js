@@ -1,5 +1,5 @@
-// Two columns, each with a model that scores the text while the user types, and continues it on request. A new request of
-// a column cancels its previous one.
+// The playground has two columns, each with a model. A model scores the text while the user types, and continues the text
+// on request. A new request of a column cancels the previous request of the column.
 const form = document.getElementById("form");
 const text = document.getElementById("text");
 const behind = document.getElementById("behind"); // the colored copy of the text, behind the transparent text box
@@ -10,8 +10,9 @@ const LOADING_MS = 500; // a request that takes longer is probably waiting for i
 
 const settings = () =>
   Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
-// With "Learn from this text", models learn from the text in the box while they score it. When another text replaces it, the
-// page adds it to the list of learned texts. Only this page keeps the list; the server forgets it after each response.
+// With "Learn from this text", models learn from the text in the box while they score it. When the user replaces the
+// text by another one, the page adds the old text to the list of learned texts. The server does not keep this list, so
+// each request contains it.
 const learn = document.getElementById("learn");
 const again = document.getElementById("again");
 const forget = document.getElementById("forget");
@@ -47,7 +48,8 @@ function colored([piece, bits, isUnknown]) {
   return span;
 }
 
-// Return the pieces of the typed text, with composed letters. Parts that are outside the vocabulary have no bits.
+// Divide the typed text into scored pieces and the parts between these pieces. Such a part is not in the vocabulary and
+// has no bits.
 function aligned(typed, { scored, unknown }) {
   const leftOut = (text) => [text, null, [...text].every((char) => unknown.includes(char))];
   const pieces = [];
@@ -102,7 +104,7 @@ class Column {
 
   async post(path, body, signal) {
     const showLoading = () =>
-      (this.status.textContent = "Loading the model. With n-grams of a long text, this takes half a minute ...");
+      (this.status.textContent = "Loading the model. With n-grams of a long text, this can take half a minute ...");
     const timer = setTimeout(showLoading, LOADING_MS);
     try {
       const response = await fetch(path, {
@@ -115,7 +117,7 @@ class Column {
     }
   }
 
-  // Run a task that a later task may cancel. If it fails, show the error.
+  // Run a task, and show its error if it fails. The next task of the column cancels this one.
   async run(task) {
     this.stop();
     const controller = (this.controller = new AbortController());
@@ -133,7 +135,7 @@ class Column {
     }
   }
 
-  // Show the text of an answer and its continuation. For an empty text, show what the model reads instead (a newline).
+  // Show the text of an answer, followed by `written`. For an empty text, show the newline that the model reads instead.
   show(answer, ...written) {
     this.pre.replaceChildren(...aligned(answer.text || answer.scored[0][0], answer).map(colored), ...written);
   }

@@ -1,4 +1,4 @@
-// Draw the charts, and switch between the specifications of a chart and between samples.
+// Draw the charts, and show the chart or the sample that is selected in a menu.
 const labelLimit = innerWidth < 500 ? 160 : 260; // pixels
 const options = { renderer: "svg", actions: false, ast: true, defaultStyle: false, config: { axis: { labelLimit } } };
 
