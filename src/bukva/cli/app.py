@@ -102,7 +102,7 @@ def play(port: Port = 8050) -> None:
 
 @app.command()
 def attention() -> None:
-    """Draw charts of what attention does in the trained GPT. They are written to reports/attention."""
+    """Draw charts of what attention does in the trained GPT, and write them to reports/attention."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.attention_charts import attention_report
@@ -122,7 +122,7 @@ def attention() -> None:
 
 @app.command()
 def counting() -> None:
-    """Draw charts of what a GPT with n-grams predicts by counting. They are written to reports/counting."""
+    """Draw charts of what a GPT with n-grams predicts by counting, and write them to reports/counting."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.counting_charts import counting_report, table
@@ -219,7 +219,7 @@ def push() -> None:
 
     n_results, n_new = send()
     print(f"push: pushed {n_new} new objects; the remote now has all {n_results} stage results.")
-    print("push: no experiments were pushed. To push one: dvc exp push origin NAME")
+    print("push: this command does not push experiments. To push one: dvc exp push origin NAME")
 
 
 @app.command()
@@ -245,7 +245,7 @@ def check() -> None:
 @app.command()
 def scores(
     with_test: Annotated[
-        bool, typer.Option("--test", help="Show the scores on test as well. Each use of this option is counted.")
+        bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Show every baseline and the gain from longer context.")

@@ -26,7 +26,7 @@ def judge(
     level: Annotated[
         float,
         typer.Option(
-            help="Largest accepted share of wrong decisions among all decisions to keep. Only used when a ledger begins."
+            help="Largest accepted share of wrong decisions among all decisions to keep. Set when a ledger begins."
         ),
     ] = 0.1,
     final: Annotated[

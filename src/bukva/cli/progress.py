@@ -109,7 +109,7 @@ class ProgressBar(Callback):
             self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Close the bar. Print a line if the training stopped early, and a line if the last weights are not the best."""
+        """Close the bar. Print a line if the training stopped early, and one if the last weights are not the best."""
         self.bar.close()
         if state.step < self.n_steps:
             self._print(f"{self.stage}: stopped early at step {state.step}, because val no longer improved (patience)")
@@ -149,7 +149,7 @@ class Samples(Callback):
             self._save(state)
 
     def line(self, model: LanguageModel) -> str:
-        """Return at most `LINE_CHARS` characters that the model writes after `self.prompt`, in float32 without dropout."""
+        """Let the model write at most `LINE_CHARS` characters after `self.prompt`, in float32 without dropout."""
         writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)

@@ -1,4 +1,4 @@
-"""Valid values of parameters that select an entry of a table in the code, such as a tokenizer or an optimizer.
+"""List valid values of parameters that select something from a table in the code, for example a tokenizer.
 
 The names are repeated here, because importing the tables would also import torch, which takes seconds in stages that do
 not need it. tests/config/test_names.py checks that the names match the tables.

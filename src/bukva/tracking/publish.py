@@ -40,7 +40,7 @@ def publish(params: Params) -> None:
         else:
             print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
     except Exception as error:  # a damaged dvc.lock or journal can cause any exception
-        print(f"Results of this experiment were not sent to MLflow, because of an error ({explain(error)}).")
+        print(f"MLflow is missing results of this experiment, because of an error ({explain(error)}).")
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
