@@ -63,7 +63,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         n_val = len(splits["val"])
         if n_val > MAX_SCORED_IDS and group.is_leader:
             print(
-                f"{stage}: validations score {MAX_SCORED_IDS:,} of the {n_val:,} ids of val; stage evaluate scores all ids"
+                f"{stage}: validations score {MAX_SCORED_IDS:,} of {n_val:,} ids of val; stage evaluate scores all ids"
             )
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)

@@ -1,4 +1,4 @@
-"""Write error messages for mistakes in params.yaml. A message names the section, the key, the value and valid values."""
+"""Write error messages for mistakes in params.yaml: the section, the key, the value and the valid values."""
 
 import difflib
 import re
