@@ -149,7 +149,7 @@ def recipe(
 
     A recipe is a file in recipes/ that sets some of the parameters. Run one: dvc exp run $(bukva recipe ngrams)
 
-    More options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
+    More options change parameters of the recipe: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
     """
     from bukva.project.commands import descriptions, options
 
@@ -214,7 +214,7 @@ def sync() -> None:
 
 @app.command()
 def push() -> None:
-    """Push all stage results to DVC's remote. Other clones can then restore them instead of running the stages."""
+    """Push all stage results to DVC's remote. Other clones can then restore the results without running a stage."""
     from bukva.project.cache import push as send
 
     n_results, n_new = send()

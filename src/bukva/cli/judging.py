@@ -42,8 +42,8 @@ def judge(
 ) -> None:
     """Decide whether to keep or discard a try: an experiment that differs from the baseline by the change to be tested.
 
-    The command trains as many seeds of the try as the verdict needs. The ledger records every try. It bounds the share
-    of wrong decisions among all decisions to keep, even over many tries (docs/research.md).
+    The command trains as many seeds of the try as the verdict needs. It records every try in a ledger, so that the
+    share of wrong decisions among all decisions to keep stays bounded over many tries (docs/research.md).
 
     The exit status is 0 for keep, 3 for discard, 4 if the result is undecided, and 1 or 2 on errors.
     """

@@ -38,7 +38,7 @@ def one_of(*values: str) -> GetPydanticSchema:
 
 
 def matching(pattern: str, what: str) -> AfterValidator:
-    """Return a validator for text that matches a regular expression. `what` describes valid text in the error."""
+    """Return a validator for text that matches a regular expression. `what` describes valid text in the error message."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -59,7 +59,10 @@ SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": 
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """Reject other names of the encodings in `names.ENCODINGS`, such as windows-1251, and suggest the valid name."""
+    """If a name such as windows-1251 means an encoding in `names.ENCODINGS`, raise an error with the valid name.
+
+    Return other names unchanged, because a later validator accepts or rejects these.
+    """
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding
     try:

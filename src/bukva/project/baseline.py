@@ -83,7 +83,7 @@ def _restore(commit: str, lock: StageRecords) -> str:
 def lock_of_baseline(commit: str) -> StageRecords:
     """Return stage -> record from dvc.lock of the baseline.
 
-    This is the experiment `baseline` that was saved for `commit` or, if there is none, `commit` itself.
+    The baseline is the experiment `baseline` that was saved for `commit`. If there is none, `commit` is the baseline.
     """
     return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 

@@ -30,7 +30,7 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return path -> digest that DVC would record now. A path that does not exist has the digest ""."""
+    """Return path -> the digest that DVC would record for the path now. A path that does not exist has the digest ""."""
     from dvc_data.hashfile.build import build
 
     def md5(path: Path) -> str:
@@ -45,10 +45,11 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """Return path of a file in an output -> path of the file in DVC's cache, for the output with this digest.
+    """Return the files that DVC's cache has of the output with this digest.
 
-    If the output is a single file, the only key is ".". The dict is empty if any of the files is not in the cache. The
-    digest of a folder ends in `.dir`; under this digest, the cache has a JSON list of the files in the folder.
+    A key is the path of a file in the output, or "." if the output is a single file. The value is the path of the file
+    in the cache. The dict is empty if the cache lacks any of the files. The digest of a folder ends in `.dir`; under
+    this digest, the cache has a JSON list of the files in the folder.
     """
     folder = _cache_folder(project_root())
     cached = folder / digest[:2] / digest[2:]
@@ -75,7 +76,7 @@ def has_remote() -> bool:
 
 
 def push() -> tuple[int, int]:
-    """Push all results to the DVC remote: the run cache and the outputs of all its entries.
+    """Push all results to the DVC remote: the run cache, which lists all stage executions, and their outputs.
 
     `dvc push --run-cache` is not enough. It pushes all entries of the run cache, but only the outputs in the current
     dvc.lock and no outputs with `cache: false`. A clone runs a stage again if any of its outputs is missing.

@@ -63,7 +63,7 @@ def read_lock(folder: Path = Path()) -> StageRecords:
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:
-    """Return the name of the stage and of all stages on which it depends (also indirectly), in the order of `lock`."""
+    """Return `stage` and the names of all stages on which it depends, also indirectly, in the order of `lock`."""
     makers = {maker for path in lock[stage].deps if (maker := maker_of(path, lock))}
     needed = {stage}.union(*(upstream(maker, lock) for maker in makers))
     return [name for name in lock if name in needed]
@@ -79,7 +79,7 @@ def maker_of(path: str, lock: StageRecords) -> str | None:
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return path -> digest for the sources of a stage: dependencies that are not outputs of another stage."""
+    """Return path -> digest for the sources of a stage: dependencies that no stage has as an output."""
     return {path: md5 for path, md5 in lock[stage].deps.items() if maker_of(path, lock) is None}
 
 

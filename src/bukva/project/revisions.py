@@ -132,7 +132,7 @@ def experiments() -> list[Revision]:
 
 
 def resolve(name: str) -> Revision:
-    """Resolve a name: first `workspace`, then an experiment, then any revision that git knows.
+    """Find a result by its name: `workspace`, an experiment, or else any revision that git knows.
 
     If several experiments have the same name, the experiment that started from HEAD is used, or else the experiment
     that started from the nearest ancestor of HEAD. If a branch and an experiment have the same name, `heads/NAME` is
@@ -178,8 +178,8 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
 def why_no_snapshots() -> str:
     """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
 
-    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. It writes the path of the
-    cache in ASCII, and it pushes to a URL with this path, in which "?" and "#" end the path.
+    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. DVC writes the path of
+    the cache in ASCII, and pushes to a URL with this path, in which "?" and "#" end the path.
     """
     root = str(project_root())
     if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):

@@ -97,7 +97,9 @@ MAX_NAMED = 3  # largest number of differences in a message
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """Return dotted name -> value for the parameters of a stage, and path -> SHA-256 for the files on which it depends.
+    """Return everything on which the outputs of a stage depend.
+
+    The dict has dotted name -> value for each parameter, and path -> SHA-256 for each file.
 
     Raises:
         BukvaError: a dependency does not exist.

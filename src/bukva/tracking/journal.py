@@ -129,7 +129,7 @@ class Journal:
 def journals_root() -> Path:
     """Return the folder of all journals.
 
-    It is in the original project, even for a queued experiment, which runs in a temporary copy of the project.
+    The folder is in the original project, even for a queued experiment, which runs in a temporary copy of the project.
     """
     return project_root() / ".bukva" / "journal"
 
@@ -147,7 +147,7 @@ def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
 
 
 def open_journal(folder: Path) -> Journal | None:
-    """Return the journal in a folder. Return None if it is missing, or if the stage was killed while writing line 1."""
+    """Return the journal in a folder, or None if the folder has no journal with a complete start event."""
     try:
         with (folder / FILE).open("rb") as file:
             start = _parse(file.readline())
@@ -202,11 +202,11 @@ class JournalWriter:
         self._write("metrics", step=step, values={name: float(value) for name, value in values.items()})
 
     def artifact(self, path: Path) -> None:
-        """Log a file, or a folder with all its content. It replaces an earlier artifact with the same file name."""
+        """Log a file, or a folder with all its content. An earlier artifact with the same file name is replaced."""
         self._link_and_log("artifact", path)
 
     def text(self, name: str, content: str) -> None:
-        """Log `content` as a file that exists only in the journal. It replaces an earlier artifact named `name`."""
+        """Log `content` as a file that exists only in the journal. An earlier artifact with the same name is replaced."""
         with self._errors_reported():
             if self.folder:
                 write_text(self.folder / ARTIFACTS / name, content)
@@ -228,7 +228,7 @@ class JournalWriter:
 
         Args:
             status: FINISHED, FAILED or KILLED.
-            note: reason for the status, which MLflow shows as the description of the run. It is cut to NOTE_CHARS.
+            note: reason for the status, cut to NOTE_CHARS characters. MLflow shows it as the description of the run.
         """
         self._write("end", status=status, note=note[:NOTE_CHARS])
         if self._file:
@@ -320,7 +320,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
 
 
 def requirements() -> list[str]:
-    """Return NAME==VERSION for each of DISTRIBUTIONS as installed here, without suffixes such as `+cpu`."""
+    """Return NAME==VERSION for each installed package in DISTRIBUTIONS. Version suffixes such as `+cpu` are left out."""
     return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
@@ -347,8 +347,8 @@ def _link(path: str | Path, link: str | Path) -> None:
 def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[JournalWriter]:
     """Yield the writer of a new journal for the stage that runs in the block, and write the end event after the block.
 
-    The status is FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the block, so that the
-    stage can save its state.
+    The status in the end event is FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the
+    block, so that the stage can save its state.
 
     A second process, the sender, sends the journal of a training to MLflow while the training runs. For other stages
     the sender starts only after a failure: importing mlflow takes longer than these stages, and stage publish sends

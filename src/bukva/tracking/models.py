@@ -174,7 +174,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and the split parameters. Scores with other digests are not comparable."""
+    """Return a digest of the cleaned text and the split parameters. Only scores with equal digests are comparable."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}

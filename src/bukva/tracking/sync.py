@@ -275,7 +275,7 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent
 
 
 def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list["Metric"]:
-    """Leave out the points whose metric, step and value `parent`, the run of an experiment, already has.
+    """Return the points whose metric, step and value `parent`, the run of an experiment, does not have yet.
 
     A stage that is executed again, resumed, or restored in a second clone logs the same curve with other times. MLflow
     would add each point again.
