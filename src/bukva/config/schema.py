@@ -1,8 +1,7 @@
 """Define the sections of params.yaml, with the types and limits of their keys.
 
 No key has a default; all values are in params.yaml. Validation accepts or rejects values and never changes them.
-Therefore this module is no dependency of the stages in dvc.yaml: each stage lists the parameters that it reads
-(`params`).
+Therefore no stage in dvc.yaml depends on this module. Each stage lists the parameters that it reads (`params`).
 """
 
 import codecs
@@ -38,7 +37,7 @@ def one_of(*values: str) -> GetPydanticSchema:
 
 
 def matching(pattern: str, what: str) -> AfterValidator:
-    """Return a validator for text that matches a regular expression. `what` describes valid text in the error message."""
+    """Return a validator for text that matches a regular expression. `what` describes valid text in the error."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -59,9 +58,9 @@ SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": 
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """If a name such as windows-1251 means an encoding in `names.ENCODINGS`, raise an error with the valid name.
+    """If a name such as windows-1251 means an encoding in `names.ENCODINGS`, raise an error that names it.
 
-    Return other names unchanged, because a later validator accepts or rejects these.
+    Other names are returned unchanged. A later validator accepts or rejects these names.
     """
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding

@@ -30,7 +30,7 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return path -> the digest that DVC would record for the path now. A path that does not exist has the digest ""."""
+    """Return path -> the digest that DVC would record for the path now. A missing path has the digest ""."""
     from dvc_data.hashfile.build import build
 
     def md5(path: Path) -> str:

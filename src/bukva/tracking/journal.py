@@ -206,7 +206,7 @@ class JournalWriter:
         self._link_and_log("artifact", path)
 
     def text(self, name: str, content: str) -> None:
-        """Log `content` as a file that exists only in the journal. An earlier artifact with the same name is replaced."""
+        """Log `content` as a file that exists only in the journal. It replaces an earlier file named `name`."""
         with self._errors_reported():
             if self.folder:
                 write_text(self.folder / ARTIFACTS / name, content)
@@ -320,7 +320,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
 
 
 def requirements() -> list[str]:
-    """Return NAME==VERSION for each installed package in DISTRIBUTIONS. Version suffixes such as `+cpu` are left out."""
+    """Return NAME==VERSION for each package in DISTRIBUTIONS, without version suffixes such as `+cpu`."""
     return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
