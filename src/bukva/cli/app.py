@@ -160,7 +160,9 @@ def recipe(
     try:
         print(*options(name))
     except BukvaError:
-        print(NO_RECIPE)  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run the default
+        print(
+            NO_RECIPE
+        )  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run without the recipe
         raise
 
 

@@ -35,7 +35,7 @@ from bukva.text.ids import bits
 MODEL, SPLIT = "gpt", "val"
 VAL = "best_val_nats_per_char"  # metric in a journal
 POLL_SECONDS = 0.5
-PUSH_SECONDS = 300.0  # how long an origin or a remote may be unavailable
+PUSH_SECONDS = 300.0  # time for which an origin or a remote may be unavailable
 MAX_PAUSE_SECONDS = 30.0  # between two attempts
 # the cause of a failure at the end of DVC's output
 FAILED = re.compile(r"(?:^(.+)\n+)?^ERROR: (?:failed to reproduce|(.+))", re.MULTILINE)

@@ -108,7 +108,7 @@ def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
     environment = {
         # by default MLflow starts about fifteen processes for jobs, which bukva does not use
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # a password in the URI would be visible to all users of this machine in an argument
+        # if this were an argument, all users of this machine could see a password in the URI
         "MLFLOW_BACKEND_STORE_URI": store,
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
