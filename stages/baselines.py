@@ -35,7 +35,7 @@ def main() -> None:
         save_scores(run.path("baselines"), scores.to_json() | text.describe(), works, text.chars, scores.nats)
         run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})
         best_bits = scores.table["val"][scores.best]
-        print(f"baselines: the best on val is {scores.best} with {best_bits:.3f} bits per character")
+        print(f"baselines: the best baseline on val is {scores.best} with {best_bits:.3f} bits per character")
 
 
 if __name__ == "__main__":

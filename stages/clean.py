@@ -17,7 +17,7 @@ def main() -> None:
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
         rules, why = chosen_rules(run.params.clean, raw)
-        print(f"clean: rules {rules.name}, {why}", flush=True)
+        print(f"clean: using rule set {rules.name}, {why}", flush=True)
         counts = clean_collection(raw, clean, rules, why)
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
@@ -38,7 +38,7 @@ def main() -> None:
             print(f"clean: {by} removed most of {len(cut):,} work(s) (clean.rules): {named}{more}")
         # there can be more characters after than before, because a work without a final newline gets one
         before, after = counts["chars_before"], counts["chars"]
-        print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} symbols")
+        print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} different characters")
 
 
 if __name__ == "__main__":

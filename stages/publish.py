@@ -17,7 +17,7 @@ def main() -> None:
     try:
         print_uncommitted(params)
     except RefusedError as error:  # the results are complete, but the commit is unknown
-        print(f"MLflow shows this experiment as {name_of_repro('')}. {error}")
+        print(f"The commit of this experiment is unknown, so MLflow shows it as {name_of_repro('')}. Reason: {error}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def main() -> None:
         run.log.artifact(samples)
         read_prompts = {(continuation["prompt"], continuation["read"]) for continuation in continuations}
         if n := sum(prompts[number] != read for number, read in read_prompts):
-            print(f"sample: changed {n} prompts with characters outside the vocabulary (sample.unknown)")
+            print(f"sample: {n} prompts had characters outside the vocabulary and were changed (sample.unknown)")
         print(f"sample: each model continued {len(prompts)} prompts: {samples}")
 
 

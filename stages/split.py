@@ -21,7 +21,7 @@ def main() -> None:
             print(f"split: {missed}", flush=True)
         if short := short_ends(shares, params.split):
             print(f"split: {short}", flush=True)
-        print("split: looking for text of val and test in train", flush=True)
+        print("split: looking for text of val and test that also occurs in train", flush=True)
         split_report = report(clean, table, shares)
         n_chars = {name: part["chars"] for name, part in split_report.items()}
         save_splits(run.path("split"), np.load(tokens / "ids.npy", mmap_mode="r"), shares)

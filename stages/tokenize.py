@@ -23,7 +23,7 @@ def main() -> None:
         run.log.artifact(tokens / VOCAB)
         if n := encoded.n_repeated:
             decided_by = "split.duplicates, split.duplicate_chars"
-            print(f"tokenize: removed {n:,} characters of repeats from train ({decided_by})")
+            print(f"tokenize: removed {n:,} characters of repeated passages from train ({decided_by})")
         if n := encoded.n_unknown:
             done = "removed" if params.tokenize.unknown == "drop" else "replaced"
             print(

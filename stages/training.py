@@ -26,13 +26,13 @@ from bukva.training.state import DivergedError
 
 
 def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any], block_size_key: str) -> None:
-    """Train a model, in several processes if the recipe says so, and write the model and its loss curve.
+    """Train a model, in several processes if `recipe.processes` is above 1, and write the model and its loss curve.
 
     Args:
         model: name of the model in the registry of models.
         params: all parameters.
         recipe: section of the parameters with the hyperparameters of this training.
-        shape: fields of the config of the model, without the vocabulary size.
+        shape: fields of the config of the model, except for the vocabulary size.
         block_size_key: parameter to name in the error message if a split is too short.
 
     Raises:
@@ -62,7 +62,9 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
 
         n_val = len(splits["val"])
         if n_val > MAX_SCORED_IDS and group.is_leader:
-            print(f"{stage}: scoring {MAX_SCORED_IDS:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
+            print(
+                f"{stage}: validations score {MAX_SCORED_IDS:,} of {n_val:,} ids of val; stage evaluate scores all ids"
+            )
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
         initial = state.weights()

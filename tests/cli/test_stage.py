@@ -214,4 +214,4 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         _, said, counted = bukva("scores", "--all", "--test")
         assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
         assert "improves the GPT by 0.123 bits" in said
-        assert counted == f"Looks at scores on this test text so far: {looks}\n"
+        assert counted == f"Number of times that scores on this test text have been shown: {looks}\n"

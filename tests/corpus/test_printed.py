@@ -80,7 +80,9 @@ def test_tokenize_says_how_much_of_train_was_repeats_and_what_train_lacks(printe
         printed(stage, {"a.txt": WORK, "b.txt": WORK[100:1000] + "ѣ" * 70, "c.txt": OTHER[:1000]})
     by_work = BY_WORK | {"duplicates": "remove"}
     said = printed("tokenize", split=by_work)
-    found = re.search(r"^tokenize: removed (\d+) characters of repeats from train \(split.duplicates, ", said, re.M)
+    found = re.search(
+        r"^tokenize: removed (\d+) characters of repeated passages from train \(split.duplicates, ", said, re.M
+    )
     assert int(found[1]) >= 800
     assert "removed" not in printed("tokenize", split=by_work | {"duplicates": "keep"})
     of_train = {"vocabulary": "train", "unknown": "drop"}

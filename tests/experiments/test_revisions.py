@@ -100,9 +100,10 @@ def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, mon
 
 def test_an_unknown_name_is_one_sentence(git):
     experiment(git, "wide", commit(git, "one"))
-    for name, similar in {"wyde": "similar: wide; ", "HEAD:file.txt": "", "--all": ""}.items():
+    for name, similar in {"wyde": "Similar names: wide. ", "HEAD:file.txt": "", "--all": ""}.items():
         with pytest.raises(BukvaError) as error:
             resolve(name)
         assert str(error.value) == (
-            f"{name}: no experiment, branch, tag or commit has this name; {similar}`bukva experiments` lists them."
+            f"{name}: no experiment, branch, tag or commit has this name. {similar}`bukva experiments` lists all "
+            "experiments."
         )

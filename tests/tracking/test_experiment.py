@@ -64,7 +64,8 @@ def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_
     monkeypatch.setattr(publish_stage, "publish", lambda _: None)
     publish_stage.main()
     assert capsys.readouterr().out == (
-        f"MLflow shows this experiment as repro-uncommitted. {project}: git does not read this folder, because "
+        f"The commit of this experiment is unknown, so MLflow shows it as repro-uncommitted. Reason: {project}: git "
+        "does not read this folder, because "
         f"another user owns it. If you trust this user: git config --global --add safe.directory {str(project)!r}\n"
     )
 

@@ -368,8 +368,8 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
     with pytest.raises(BukvaError) as error:
         sync_module.sync()
     assert str(error.value) == (
-        f"{database}: experiment bukva was deleted there and cannot receive results. To restore it: mlflow experiments "
-        "restore --experiment-id 1. To use another experiment: export MLFLOW_EXPERIMENT_NAME=NAME"
+        f"{database}: the MLflow experiment bukva was deleted and cannot receive results. To restore it: mlflow "
+        "experiments restore --experiment-id 1. To use another experiment: export MLFLOW_EXPERIMENT_NAME=NAME"
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
     assert sync_module.sync() == f"{database} has all 1 stage executions."

@@ -1,1 +1,1 @@
-"""The command line of bukva, and what the stage scripts share: startup, error messages and training progress."""
+"""The command line of bukva, and code that all stage scripts share: startup, error messages and training progress."""

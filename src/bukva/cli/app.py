@@ -48,7 +48,7 @@ def _run() -> None:
 
 
 def _remedy() -> str:
-    """Return what to do if params.yaml is missing: restore it, or change to the root of the project or to a clone."""
+    """Return advice for a missing params.yaml: restore it, or change to the folder of the project or of a clone."""
     root = project_root()
     if not (root / "dvc.yaml").is_file():
         return "change to the folder of a clone of bukva."
@@ -59,7 +59,10 @@ def _remedy() -> str:
 
 @app.command()
 def ui(port: Port = 8050) -> None:
-    """Serve all experiments, reports, the playground and MLflow. The command prints the address; Ctrl-C stops it."""
+    """Serve all experiments, the reports, the playground and MLflow. The command prints the URL.
+
+    Ctrl-C ends the command.
+    """
     from bukva.serving.app import serve
 
     serve("", port)
@@ -69,7 +72,7 @@ def ui(port: Port = 8050) -> None:
 def report() -> None:
     """Write HTML pages about the last run and all experiments.
 
-    The pages are reports/index.html and reports/experiments.html.
+    The pages are reports/index.html and reports/experiments.html. The first page is also sent to MLflow.
     """
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
@@ -99,7 +102,7 @@ def play(port: Port = 8050) -> None:
 
 @app.command()
 def attention() -> None:
-    """Draw what attention does in the trained GPT. The charts are written to reports/attention."""
+    """Draw charts of what attention does in the trained GPT, and write them to reports/attention."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.attention_charts import attention_report
@@ -119,7 +122,7 @@ def attention() -> None:
 
 @app.command()
 def counting() -> None:
-    """Show what a GPT with n-grams predicts by counting. The charts are written to reports/counting."""
+    """Draw charts of what a GPT with n-grams predicts by counting, and write them to reports/counting."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.counting_charts import counting_report, table
@@ -146,7 +149,7 @@ def recipe(
 
     A recipe is a file in recipes/ that sets some of the parameters. Run one: dvc exp run $(bukva recipe ngrams)
 
-    More options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
+    More options change parameters of the recipe: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
     """
     from bukva.project.commands import descriptions, options
 
@@ -157,7 +160,9 @@ def recipe(
     try:
         print(*options(name))
     except BukvaError:
-        print(NO_RECIPE)  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run the default
+        print(
+            NO_RECIPE
+        )  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run without the recipe
         raise
 
 
@@ -174,10 +179,10 @@ def plan(
 
     The command measures a few training updates of several model sizes on this machine.
 
-    With --gpu, it measures nothing: it predicts the memory and time that the training in params.yaml needs on that
-    card. The machine needs no GPU for this.
+    With --gpu, the command measures nothing. It predicts the memory and the time that the training in params.yaml needs
+    on that card. This machine needs no GPU for this.
     """
-    started_at = time.perf_counter()  # before the imports, because the stage also spends time on them
+    started_at = time.perf_counter()  # before the imports, because a stage also spends time on its imports
     from bukva.models.gpt import GPTConfig
     from bukva.planning.gpu import card_named, prediction_lines
     from bukva.planning.plan import Planner, load_text, parse_budget, plans_by_size, propose, warnings
@@ -211,12 +216,12 @@ def sync() -> None:
 
 @app.command()
 def push() -> None:
-    """Push all stage results to DVC's remote. Other clones can then restore them instead of running the stages."""
+    """Push all stage results to DVC's remote. Other clones can then restore the results without running a stage."""
     from bukva.project.cache import push as send
 
     n_results, n_new = send()
     print(f"push: pushed {n_new} new objects; the remote now has all {n_results} stage results.")
-    print("push: experiments are pushed by name: dvc exp push origin NAME")
+    print("push: this command does not push experiments. To push one: dvc exp push origin NAME")
 
 
 @app.command()
@@ -241,7 +246,9 @@ def check() -> None:
 
 @app.command()
 def scores(
-    with_test: Annotated[bool, typer.Option("--test", help="Show test scores as well; each use is counted.")] = False,
+    with_test: Annotated[
+        bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")
+    ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Show every baseline and the gain from longer context.")
     ] = False,
@@ -263,14 +270,17 @@ def scores(
     shown = table(saved, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
-        print(f"Looks at scores on this test text so far: {looks_at_test(texts['test'], more=1)}", file=sys.stderr)
+        print(
+            f"Number of times that scores on this test text have been shown: {looks_at_test(texts['test'], more=1)}",
+            file=sys.stderr,
+        )
     start_sync()  # stage publish may not have run: DVC skips it if its inputs match dvc.lock
     print("\nTo see the losses of both models: bukva ui")
 
 
 @app.command()
 def baseline() -> None:
-    """Save the last run as experiment `baseline`.
+    """Save the results of the last run as experiment `baseline`.
 
     Other experiments are compared with the baseline. `make repro` runs this command last.
     """

@@ -21,12 +21,12 @@ def compare(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="A, then B and others: experiments, branches, tags, commits or `workspace`. "
-            "A single name is compared with the baseline."
+            help="First A, then the experiments to compare with A. Each is the name of an experiment, branch or tag, a "
+            "commit, or `workspace` (the current files). A single name is compared with the baseline."
         ),
     ],
     model: Model = "gpt",
-    test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val; each use is counted.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val. Each use is counted.")] = False,
     seed: Annotated[
         list[int] | None, typer.Option(help="Use only trainings with this seed. The option can be repeated.")
     ] = None,
@@ -45,7 +45,7 @@ def compare(
         ),
     ] = False,
 ) -> None:
-    """Compare experiment B with A. The verdict says whether B is better, by how much, and how sure that is."""
+    """Compare experiment B with A. The verdict says whether B is better, by how much, and how certain this is."""
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
@@ -54,12 +54,14 @@ def compare(
     if len(names) == 1:
         names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
-        raise BukvaError(f"compare --exit-code: use two names, not {len(names)}; an exit status has one verdict.")
+        raise BukvaError(
+            f"compare --exit-code: use two names, not {len(names)}; an exit status can report only one verdict."
+        )
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
     show_and_save(comparisons, as_json=json)
     if test:
         n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)
-        print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
+        print(f"Number of times that scores on this test text have been shown: {n}", file=sys.stderr)
     if exit_code:
         raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
 
@@ -72,10 +74,10 @@ def experiments(
         ),
     ] = "",
     model: Model = "gpt",
-    test: Annotated[bool, typer.Option("--test", help="Show test scores as well; each use is counted.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")] = False,
     json: Json = False,
 ) -> None:
-    """List all experiments by their score. Each row has the verdict against the baseline, on val."""
+    """List all experiments, the best first. A verdict in each row compares the experiment with the baseline on val."""
     from bukva.compare import leaderboard, records
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
@@ -86,11 +88,14 @@ def experiments(
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(row.setting for rows in board.texts for row in rows):
         copy = f"cp {records.FILE} {records.SHARED}"
-        print(f"The noise floor has new seeds. To share them, run `{copy}` and commit the file.", file=sys.stderr)
+        print(
+            f"Scores of new seeds were saved in {records.FILE}. To share them, run `{copy}` and commit the file.",
+            file=sys.stderr,
+        )
 
 
 def seeds(
-    n: Annotated[int, typer.Argument(help="Number of seeds that the settings in params.yaml should have.")],
+    n: Annotated[int, typer.Argument(help="Number of seeds that the settings in params.yaml should have in total.")],
     model: Model = "gpt",
 ) -> None:
     """Queue experiments with more seeds for the settings in params.yaml. `dvc queue start` then runs them."""
@@ -100,7 +105,9 @@ def seeds(
         print(line, flush=True)
 
 
-def verify(name: Annotated[str, typer.Argument(help="Experiment, branch, tag, commit or `workspace`.")]) -> None:
+def verify(
+    name: Annotated[str, typer.Argument(help="Name of an experiment, branch or tag, a commit, or `workspace`.")],
+) -> None:
     """Check whether a result can be reproduced byte for byte. If not, the command lists what has changed."""
     from bukva.backends.device import prepare
     from bukva.compare.results import verify as verified
@@ -109,5 +116,5 @@ def verify(name: Annotated[str, typer.Argument(help="Experiment, branch, tag, co
     if changes:
         print(f"{name}: cannot be reproduced here byte for byte:", *changes, sep="\n  ")
         raise typer.Exit(1)
-    print(f"{name}: can be reproduced here byte for byte; code, data and arithmetic are unchanged.")
+    print(f"{name}: can be reproduced here byte for byte, because code, data and arithmetic are unchanged.")
     print(f"To reproduce it: {command}")

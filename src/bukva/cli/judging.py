@@ -1,4 +1,4 @@
-"""The command `bukva judge`, which keeps or discards one try after another."""
+"""The command `bukva judge`, which decides whether to keep or discard an experiment (a try)."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ from bukva.core.errors import BukvaError
 if TYPE_CHECKING:
     from bukva.compare.ledger import Ledger, Try
 
-BASELINES = "HEAD", "baseline"  # each of these names begins a ledger even without the name of a try
+BASELINES = "HEAD", "baseline"  # each of these names, given alone, begins a ledger
 STATUS = {"keep": 0, "discard": 3, "cannot tell": CANNOT_TELL}
 
 
@@ -24,21 +24,26 @@ def judge(
     ] = None,
     model: Model = "gpt",
     level: Annotated[
-        float, typer.Option(help="Accepted share of false keeps among all keeps; only a new ledger uses it.")
+        float,
+        typer.Option(
+            help="Largest accepted share of wrong decisions among all decisions to keep. Set when a ledger begins."
+        ),
     ] = 0.1,
     final: Annotated[
         bool, typer.Option("--final", help="Compare the winner with the first baseline on test, and close the ledger.")
     ] = False,
     give_up: Annotated[
         bool,
-        typer.Option("--give-up", help="Discard the open try without a verdict, for example if its training fails."),
+        typer.Option(
+            "--give-up", help="Discard a try that has no verdict yet, for example because its training fails."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Keep or discard a try, an experiment that changes the baseline.
+    """Decide whether to keep or discard a try: an experiment that differs from the baseline by the change to be tested.
 
-    The command trains as many seeds of the try as the verdict needs. The ledger records every try, so that the share
-    of false keeps stays bounded over many tries (docs/research.md).
+    The command trains as many seeds of the try as the verdict needs. It records every try in a ledger, so that the
+    share of wrong decisions among all decisions to keep stays bounded over many tries (docs/research.md).
 
     The exit status is 0 for keep, 3 for discard, 4 if the result is undecided, and 1 or 2 on errors.
     """
@@ -62,7 +67,7 @@ def judge(
         raise typer.Exit(STATUS["discard"])
     print_line = show.line_printer(quiet=json)
     if ledger is None:
-        # a single name is probably a try; beginning a ledger with it would train eight seeds of it
+        # a single name is probably a try, and beginning a ledger with this name would train eight seeds
         if len(names) == 1 and names[0] not in BASELINES:
             raise BukvaError(f"No ledger exists yet. Begin one: `bukva judge BASELINE {names[0]}`.")
         ledger = court.begin(names[0], model, level, print_line)
@@ -99,7 +104,7 @@ def _final(ledger: "Ledger | None", *, as_json: bool) -> None:
 
 
 def _save_in_mlflow(judged: "Try") -> None:
-    """Save the verdict as a tag of the try's run in MLflow."""
+    """Save the verdict and the number of a try as tags of its run in MLflow."""
     from bukva.tracking.journal import save_note, start_sync
 
     if save_note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):

@@ -28,7 +28,7 @@ TEMPERATURE = 0.8
 
 
 class Speed(Callback):
-    """Measure the training speed of this process, without validations and without the first update."""
+    """Measure the training speed of this process. Validations and the first update are not counted."""
 
     def __init__(self) -> None:
         self.last: Progress | None = None
@@ -36,11 +36,11 @@ class Speed(Callback):
 
     @property
     def chars_per_second(self) -> float | None:
-        """Return the characters per second, or None before the second update."""
+        """Characters per second, or None before the second update."""
         return self.n_chars / self.seconds if self.seconds else None
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Add the time since the last update."""
+        """Add the characters and the time since the last update."""
         clock = time.monotonic()
         # the first update is slower, because it loads and compiles kernels
         if self.last is not None and self.last.step and progress.val_nats_per_char is None:
@@ -54,19 +54,19 @@ class MetricsLog(Callback):
 
     Args:
         journal: journal of the stage.
-        speed: source of the speed. It must come before this callback in the list of callbacks.
+        speed: callback that measures the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, journal: JournalWriter, speed: Speed) -> None:
         self.journal, self.speed = journal, speed
 
     def on_start(self, state: TrainState) -> None:
-        """Log again the points from before an interruption."""
+        """In a resumed training, log the metrics from before the interruption to the new journal."""
         for progress in state.curve:
             self.journal.metrics(_metrics_of(progress), progress.step)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Log a point if val was scored."""
+        """Log the metrics if val was scored."""
         if progress.val_nats_per_char is not None:
             speed = self.speed.chars_per_second
             more = {} if speed is None else {"chars_per_second": speed}
@@ -81,12 +81,12 @@ def _metrics_of(progress: Progress) -> dict[str, float]:
 class ProgressBar(Callback):
     """Show a progress bar with the remaining time, and print a line at each validation.
 
-    The line has the losses, the speed and the newest line of `Samples`.
+    The printed line has the losses, the speed and the newest text of the callback `Samples`.
 
     Args:
         stage: name of the stage.
         n_steps: number of updates of the whole training.
-        speed: source of the speed. It must come before this callback in the list of callbacks.
+        speed: callback that measures the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
@@ -94,7 +94,7 @@ class ProgressBar(Callback):
         self.bar = tqdm_bar(stage, n_steps, "updates", scale=False)
 
     def on_start(self, state: TrainState) -> None:
-        """Start the bar at the step of the state, which is above 0 in a resumed training."""
+        """Start the bar at `state.step`, which is above 0 in a resumed training."""
         self.bar.initial = self.bar.n = state.step
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
@@ -109,10 +109,10 @@ class ProgressBar(Callback):
             self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Close the bar. Print whether the training stopped early and whether the best weights are not the last."""
+        """Close the bar. Print a line if the training stopped early, and one if the last weights are not the best."""
         self.bar.close()
         if state.step < self.n_steps:
-            self._print(f"{self.stage}: stopped early at step {state.step}: no improvement on val (patience)")
+            self._print(f"{self.stage}: stopped early at step {state.step}, because val no longer improved (patience)")
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
             self._print(f"{self.stage}: kept the weights of step {state.best_step}, the best on val ({score})")
@@ -124,13 +124,13 @@ class ProgressBar(Callback):
 class Samples(Callback):
     """Let the model write a line of text at each validation, and save all lines as one file.
 
-    A line depends only on the weights and on `recipe.seed`. Every line uses the same random numbers, from a generator
-    of this callback, so that writing does not change the training.
+    A line depends only on the weights and on `recipe.seed`. Every line uses the same random numbers. They come from a
+    separate generator, so that writing does not change the training.
 
     Args:
         task: the training job.
-        tokenizer: tokenizer of its text.
-        save: function of a file name and the text of the file. Each call replaces the previous file.
+        tokenizer: tokenizer of the training text.
+        save: called with a file name and the content of the file. Each call replaces the file.
     """
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
@@ -138,18 +138,18 @@ class Samples(Callback):
         self.prompt = default_prompt(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """Save again the lines from before an interruption."""
+        """In a resumed training, save the lines from before the interruption."""
         if state.samples:
             self._save(state)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write a line and save the file if val was scored."""
+        """If val was scored, let the model write a line, and save all lines."""
         if progress.val_nats_per_char is not None:
             state.samples.append(self.line(state.model))
             self._save(state)
 
     def line(self, model: LanguageModel) -> str:
-        """Return at most `LINE_CHARS` characters that the model writes after the prompt, in float32 without dropout."""
+        """Let the model write at most `LINE_CHARS` characters after `self.prompt`, in float32 without dropout."""
         writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
@@ -161,7 +161,7 @@ class Samples(Callback):
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
     def _save(self, state: TrainState) -> None:
-        """Save a file with a heading and one row for each validation."""
+        """Save a file with a heading and a row for each validation: the step, the score on val and the line."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
         how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"
@@ -169,6 +169,6 @@ class Samples(Callback):
 
 
 def on_one_line(text: str) -> str:
-    """Return the text on one line: newlines become ↵, other whitespace spaces, and control characters are removed."""
+    """Return the text on one line. Replace newlines by ↵ and other whitespace by spaces. Remove control characters."""
     shown = ("↵" if char == "\n" else " " if char.isspace() else char for char in text)
     return "".join(filter(str.isprintable, shown))

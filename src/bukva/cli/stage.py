@@ -28,20 +28,20 @@ class Run:
     log: JournalWriter
 
     def path(self, name: str) -> Path:
-        """Return the path that dvc.yaml lists under this name."""
+        """Return the path that dvc.yaml lists in `vars` under this name."""
         return Path(paths()[name])
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read and validate params.yaml, and write the journal of a stage while the block runs."""
+    """Read and validate params.yaml, and write the journal of the stage `name` while the block runs."""
     params = read_params()
     with journal(name, params) as log:
         yield Run(params, log)
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a stage script: call `main`, whose docstring is the text of `--help`."""
+    """Run a stage script: call `main`, whose docstring is the text of `--help`. The process ends when DVC ends."""
     app = typer.Typer(**STYLE)
     app.command()(main)
     end_with_dvc()

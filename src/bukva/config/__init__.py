@@ -1,1 +1,1 @@
-"""Reading and validation of params.yaml."""
+"""Read and validate params.yaml."""

@@ -63,7 +63,7 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
     """Validate sections that were already read.
 
     Args:
-        raw: sections as `read_yaml` returns them.
+        raw: section -> its keys and values, as `read_yaml` returns them.
         where: name of the file in error messages.
 
     Raises:

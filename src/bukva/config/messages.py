@@ -1,4 +1,4 @@
-"""Error messages for mistakes in params.yaml, with the section, the key, the value and what is valid."""
+"""Write error messages for mistakes in params.yaml: the section, the key, the value and the valid values."""
 
 import difflib
 import re
@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from bukva.core.errors import redact_text, redact_url
 
-LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also an address without a scheme
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also matches a URL without a scheme
 AUTO, LIST = "is auto", "is a list"  # union tags, which pydantic adds to the location of an error
 
 
@@ -20,7 +20,7 @@ def mistake(key: str, value: object, what: str) -> ValueError:
     Args:
         key: key in the validated section, or "" in the validator of a single key.
         value: the wrong value.
-        what: what is wrong with the value, and what to do.
+        what: continuation of the message after the value: what is wrong, and what to do.
     """
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
@@ -31,7 +31,7 @@ def one_or_another(names: list[str]) -> str:
 
 
 def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
-    """Return the message for one pydantic error."""
+    """Return the message for one error of pydantic. `sections` is the class that was validated."""
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
@@ -51,7 +51,7 @@ def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
 
 
 class _Shortened(reprlib.Repr):
-    """Format values for error messages: shorten long values, and remove secrets from addresses."""
+    """Format values for error messages. Long values are shortened, and secrets are removed from URLs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:
-    """Return the parser's message without the values and lines that it quotes, because they may contain secrets."""
+    """Return the message of the YAML parser without quoted parts of the file, because the file may contain secrets."""
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):

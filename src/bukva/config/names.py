@@ -1,10 +1,10 @@
-"""Valid values of parameters that select an entry of a table in the code, such as a tokenizer or an optimizer.
+"""List valid values of parameters that select something from a table in the code, for example a tokenizer.
 
 The names are repeated here, because importing the tables would also import torch, which takes seconds in stages that do
 not need it. tests/config/test_names.py checks that the names match the tables.
 """
 
-# corpus/sources/formats/encodings.py
+# table in corpus/sources/formats/encodings.py
 ENCODINGS = (
     "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
@@ -16,12 +16,12 @@ ENCODINGS = (
     "iso2022-jp", "iso2022-kr", "hz", "shift-jis", "euc-kr", "big5",
 )  # fmt: skip
 
-# text/tokenizers
+# table in text/tokenizers
 TOKENIZERS = ("char", "byte", "bpe")
 
-# models/gpt.py
+# tables in models/gpt.py
 NORMS = ("layernorm", "rmsnorm")
 ACTIVATIONS = ("gelu", "relu", "relu2")
 
-# training/optimizers
+# table in training/optimizers
 OPTIMIZERS = ("adamw", "muon")

@@ -1,7 +1,7 @@
-"""Sections of params.yaml with the types and limits of their keys.
+"""Define the sections of params.yaml, with the types and limits of their keys.
 
 No key has a default; all values are in params.yaml. Validation accepts or rejects values and never changes them.
-Therefore dvc.yaml does not list this module as a dependency of stages: it lists the values themselves (`params`).
+Therefore no stage in dvc.yaml depends on this module. Each stage lists the parameters that it reads (`params`).
 """
 
 import codecs
@@ -58,7 +58,10 @@ SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": 
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """Reject other names of the encodings in `names.ENCODINGS`, such as windows-1251, and suggest the valid name."""
+    """If a name such as windows-1251 means an encoding in `names.ENCODINGS`, raise an error that names it.
+
+    Other names are returned unchanged. A later validator accepts or rejects these names.
+    """
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding
     try:
@@ -101,22 +104,22 @@ SETTINGS = {  # keys of section `sample` that a request may set, with MLflow's t
     "seed": "long",
     "unknown": "string",
 }
-MOST_CHARS = 10_000  # characters to write for one row of a request, which should be answered within seconds
+MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be answered within seconds
 
 
 class Section(BaseModel):
-    """Base class of the sections: strict types, no unknown keys, frozen.
+    """Base class of the sections. Unknown keys are errors, objects are frozen, and types are strict.
 
-    Strict means that text is not accepted for a number, nor `true` for 1. An int is accepted for a float.
+    Strict types accept neither a text nor `true` as a number. They accept an int as a float.
     """
 
     model_config = {"strict": True, "extra": "forbid", "frozen": True, "allow_inf_nan": False}
 
 
 def author_word(corpus: str) -> str:
-    """Return "author" or "collection", the word for the folder of a work in messages and figures.
+    """Return the word for the folder of a work in messages and figures: "author" for RusLit, otherwise "collection".
 
-    Only in RusLit are these folders authors. In data and JSON files the key is `author` in both cases.
+    In tables and JSON files, the key is always `author`.
     """
     return "author" if corpus == "ruslit" else "collection"
 
@@ -223,7 +226,7 @@ class Model(Section):
 
 
 class Baselines(Section):
-    """The n-grams that stage baselines counts in the training split, and those that it scores."""
+    """Settings of stage baselines: which n-grams it counts in the training split, and which n-grams it scores."""
 
     max_order: Annotated[int, Field(ge=0, le=12)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]

@@ -1,6 +1,6 @@
-"""The baseline: the results of the last commit on this machine.
+"""Save and find the baseline: the results of the last commit on this machine.
 
-Experiments are compared with the baseline, and `dvc exp apply baseline` returns to it.
+Experiments are compared with the baseline. `dvc exp apply baseline` returns to the baseline after an experiment.
 
 The baseline is saved as a DVC experiment and not committed, because the same training gives different bytes on another
 machine. A commit that many people share cannot hold such results. A team that works on one machine, or shares a DVC
@@ -50,9 +50,9 @@ def save_baseline() -> str:
 
 
 def undo_command() -> str:
-    """Return the command that undoes an experiment or an edit of params.yaml, or "" if the project has no commit.
+    """Return a shell command that undoes an experiment or an edit of params.yaml, and restores the stages' outputs.
 
-    The command also restores the outputs of the stages.
+    Return "" if the project has no commit.
     """
     commit = head_or_empty()
     if commit and _saved_baseline(commit) and not commit_of(NAME):
@@ -65,7 +65,12 @@ def undo_command() -> str:
 
 
 def _restore(commit: str, lock: StageRecords) -> str:
-    """Return the DVC command that restores the outputs of a commit, or "" if there is nowhere to restore them from."""
+    """Return the DVC command that restores the outputs of a commit.
+
+    Return "" if DVC's cache lacks some of the outputs, and the project has no remote.
+
+    lock: stages in dvc.lock of the commit.
+    """
     kept_by_dvc = [digest for path, digest in outputs(lock).items() if not file_at(commit, path)]
     try:
         if all(map(cached_files, kept_by_dvc)):
@@ -76,12 +81,21 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 
 def lock_of_baseline(commit: str) -> StageRecords:
-    """Return the stages in dvc.lock of the baseline of a commit, or of the commit itself if no baseline was saved."""
+    """Return stage -> record from dvc.lock of the baseline.
+
+    The baseline is the experiment `baseline` that was saved for `commit`. If there is none, `commit` is the baseline.
+    """
     return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 
 
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
-    """Return why the results in the checkout do not belong to the last commit and what to do, or "" if they do."""
+    """Return why the results in the checkout cannot be saved as the baseline of `commit`, and what to do.
+
+    Return "" if nothing prevents this.
+
+    commit: the last commit.
+    lock: stages in dvc.lock of the checkout.
+    """
     if not commit:
         return "the project has no commit in git yet."
     if commit_of(NAME):
@@ -105,7 +119,7 @@ def _save(commit: str) -> None:
     """Save the results as a DVC experiment: a commit on top of `commit` that changes nothing but the results.
 
     `dvc exp save` is not used, because it also saves all other edits of tracked files. A later `dvc exp apply` would
-    then bring these edits back.
+    then restore these edits.
     """
     present = [path for path in RESULTS if (project_root() / path).exists()]
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
@@ -120,21 +134,24 @@ def _save(commit: str) -> None:
 def _saved_baseline(commit: str) -> str:
     """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none.
 
-    An experiment of this name counts only if it has the parameters of `commit`.
+    An experiment with this name counts only if its params.yaml is the params.yaml of `commit`.
     """
     saved = _experiment_commits().get((NAME, commit), "")
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
 def _experiment_commits() -> dict[tuple[str, str], str]:
-    """Return the commit of each experiment, by its name and the commit from which it started."""
-    with contextlib.suppress(BukvaError):  # git is missing, or the folder is not a repository
+    """Return (name, commit from which it started) -> commit, for all DVC experiments.
+
+    The dict is empty if git is missing, or if the folder is not a repository.
+    """
+    with contextlib.suppress(BukvaError):
         return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
     return {}
 
 
 def _edited(sources: Iterable[str]) -> list[str]:
-    """Return the files that differ from the last commit or are untracked, among params.yaml and these sources."""
+    """Return which of params.yaml and `sources` differ from the last commit or are untracked."""
     inside = [path for path in sources if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
     listed = git("status", *options, "--", str(PARAMS), *inside).decode().split("\0")

@@ -1,4 +1,4 @@
-"""Access to the project through DVC's API: digests of files in the checkout, the cache and the remote."""
+"""Use DVC's API: compute digests of files, find outputs in the cache, and send results to the remote."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from bukva.core.files import project_root
 
 @contextlib.contextmanager
 def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
-    """Open the DVC repository of the project, or of another folder, while the block runs.
+    """Open the DVC repository in `folder`, by default the project, while the block runs.
 
     Raises:
         BukvaError: DVC cannot read the project, or raises an error in the block.
@@ -30,7 +30,7 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return the digest that DVC would record now for each file or folder of the project, "" if it does not exist."""
+    """Return path -> the digest that DVC would record for the path now. A missing path has the digest ""."""
     from dvc_data.hashfile.build import build
 
     def md5(path: Path) -> str:
@@ -45,10 +45,11 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """Return the files of an output in DVC's cache, or an empty dict if any of them is missing.
+    """Return the files that DVC's cache has of the output with this digest.
 
-    The keys are the paths of the files in the output, or "." if the output is a single file. The digest of a folder
-    ends in `.dir`; the cache has a JSON list of its files under this digest.
+    A key is the path of a file in the output, or "." if the output is a single file. The value is the path of the file
+    in the cache. The dict is empty if the cache lacks any of the files. The digest of a folder ends in `.dir`; under
+    this digest, the cache has a JSON list of the files in the folder.
     """
     folder = _cache_folder(project_root())
     cached = folder / digest[:2] / digest[2:]
@@ -75,13 +76,13 @@ def has_remote() -> bool:
 
 
 def push() -> tuple[int, int]:
-    """Push all results: the run cache and the outputs of all its entries.
+    """Push all results to the DVC remote: the run cache, which lists all stage executions, and their outputs.
 
     `dvc push --run-cache` is not enough. It pushes all entries of the run cache, but only the outputs in the current
     dvc.lock and no outputs with `cache: false`. A clone runs a stage again if any of its outputs is missing.
 
     Returns:
-        The number of stage executions in the run cache, and the number of objects that were sent.
+        The number of stage executions in the run cache, and the number of objects that the remote did not have.
     """
     with dvc_repo() as repo:
         entries = repo.stage_cache.push(None)
@@ -89,7 +90,9 @@ def push() -> tuple[int, int]:
 
 
 def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
-    """Push the objects of these entries of the run cache, as far as they are in the local cache.
+    """Push the outputs of run cache entries to the DVC remote. Outputs that the local cache lacks are skipped.
+
+    entries: entries of DVC's run cache, each as (key of the stage, file name).
 
     Returns:
         The number of objects that the remote did not have.

@@ -1,4 +1,4 @@
-"""DVC commands that users can copy, recipes, and the options `-S` that set parameters on a command line.
+"""Write DVC commands that users can copy, read recipes, and parse options `-S`, which set parameters.
 
 A recipe is a YAML file in recipes/ that sets some of the parameters.
 """
@@ -22,25 +22,31 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 RECIPES = Path("recipes")
-CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # a shell splits and expands the unquoted $(bukva recipe NAME)
+CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # characters that a shell changes in $(bukva recipe NAME)
 PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
 
 
 def rerun_command(name: str, params: Mapping[str, Any]) -> str:
-    """Return the DVC command that runs an experiment again in a temporary folder, as experiment NAME-again."""
+    """Return the DVC command that runs the experiment `name` again, in a temporary folder and as experiment NAME-again.
+
+    params: all parameters of the experiment.
+    """
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
 
 
 def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the options of `dvc exp run` that change the current parameters into the wanted ones."""
+    """Return the options `-S KEY=VALUE` of `dvc exp run` that change the parameters `current` to `wanted`.
+
+    Values are quoted for a shell. Parameters that `current` does not have are left out.
+    """
     before = flatten(current)
     changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
     return [f"-S {shlex.quote(f'{key}={literal(value)}')}" for key, value in changed.items()]
 
 
 def literal(value: Any) -> str:
-    """Return a value in the syntax that Hydra parses, which DVC uses for `-S`."""
+    """Write a parameter value in the syntax of Hydra, with which DVC parses options `-S`."""
     if isinstance(value, list):
         return f"[{','.join(map(literal, value))}]"
     if isinstance(value, str):
@@ -50,7 +56,7 @@ def literal(value: Any) -> str:
 
 
 def descriptions() -> dict[str, str]:
-    """Return the description of each recipe by its name. The description is the comment in the first line."""
+    """Return name of a recipe -> its description, which is the comment in the first line of its file."""
     return {
         path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         for path in sorted(RECIPES.glob("*.yaml"))
@@ -58,10 +64,10 @@ def descriptions() -> dict[str, str]:
 
 
 def options(name: str) -> list[str]:
-    """Return a recipe as options of `dvc exp run`: ["-S", "model.n_head=4", "-S", ...].
+    """Return the recipe `name` as arguments of `dvc exp run`: ["-S", "model.n_head=4", "-S", ...].
 
     Raises:
-        BukvaError: the recipe does not exist, or has an invalid key or value.
+        BukvaError: the recipe does not exist, or has an invalid key or value, or a value that a shell would change.
     """
     path = RECIPES / f"{name}.yaml"
     if not path.exists():
@@ -86,7 +92,7 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
     """Parse the values of options `-S` with Hydra.
 
     Raises:
-        BukvaError: Hydra cannot parse one of them.
+        BukvaError: Hydra cannot parse one of the values.
     """
     from dvc.utils.hydra import to_hydra_overrides
     from hydra.errors import HydraException
@@ -100,7 +106,7 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
 
 
 def values_of(override: "Override") -> list[str]:
-    """Expand an option with several values into options with one value each.
+    """Return `KEY=VALUE` for each value of a parsed option `-S`.
 
     Raises:
         BukvaError: the option has an interval, which has infinitely many values.
@@ -116,7 +122,7 @@ def values_of(override: "Override") -> list[str]:
 
 
 def params_with(settings: Sequence[str]) -> Params:
-    """Apply options `-S` to a copy of params.yaml, and return the validated parameters.
+    """Return the validated parameters of params.yaml after changes by options `-S`. The file itself is not changed.
 
     Raises:
         BukvaError: the resulting parameters are not valid.

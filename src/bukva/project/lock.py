@@ -1,6 +1,6 @@
-"""Read dvc.lock of any revision: the inputs and outputs of each stage, and whether they have changed since.
+"""Read dvc.lock of any commit: the parameters, dependencies and outputs of each stage when the stage last ran.
 
-The file is parsed here, because DVC's API takes 7.8 s for the results of 12 revisions.
+The file is parsed here, because DVC's API takes 7.8 s for the results of 12 commits.
 """
 
 import functools
@@ -21,9 +21,9 @@ PARAMS = "params.yaml"
 class StageRecord:
     """One stage in dvc.lock.
 
-    params: values in params.yaml by dotted name.
-    deps, outs: digests by path, as DVC writes them: the MD5 of a file, or for a folder the MD5 of the list of its
-        files with the suffix `.dir`.
+    params: dotted name of a parameter -> value.
+    deps, outs: path of a dependency or output -> digest. The digest of a file is its MD5. The digest of a folder is the
+        MD5 of the list of its files, followed by `.dir`.
     """
 
     params: Mapping[str, Any]
@@ -31,12 +31,12 @@ class StageRecord:
     outs: Mapping[str, str]
 
 
-StageRecords = Mapping[str, StageRecord]  # by name of the stage
+StageRecords = Mapping[str, StageRecord]  # name of a stage -> record
 
 
 @functools.cache
 def parse_yaml(text: str) -> dict[str, Any]:
-    """Parse a text as YAML 1.2 with DVC's parser. Return an empty dict if the text is not a mapping in YAML."""
+    """Parse a text as YAML 1.2 with DVC's parser. Return an empty dict if the text is not YAML, or not a mapping."""
     from ruamel.yaml import YAML
 
     try:
@@ -47,7 +47,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 
 def parse_lock(text: str) -> StageRecords:
-    """Return the stages in the text of a dvc.lock, or none if the text is not a dvc.lock."""
+    """Return stage -> record from the text of a dvc.lock. The dict is empty if the text is not a dvc.lock."""
     return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
 
 
@@ -57,20 +57,20 @@ def _record(raw: Mapping[str, Any]) -> StageRecord:
 
 
 def read_lock(folder: Path = Path()) -> StageRecords:
-    """Return the stages in the dvc.lock of a folder, or none if the file does not exist."""
+    """Return stage -> record from the dvc.lock in a folder. The dict is empty if the file does not exist."""
     file = folder / LOCK
     return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:
-    """Return the stage and all stages whose outputs it needs, directly or not, in the order of `lock`."""
+    """Return `stage` and the names of all stages on which it depends, also indirectly, in the order of `lock`."""
     makers = {maker for path in lock[stage].deps if (maker := maker_of(path, lock))}
     needed = {stage}.union(*(upstream(maker, lock) for maker in makers))
     return [name for name in lock if name in needed]
 
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
-    """Return the stage that has this path, or a folder above it, as an output.
+    """Return the name of the stage that has this path, or a folder above it, as an output.
 
     Return None for a source, such as code or a text of the user.
     """
@@ -79,17 +79,17 @@ def maker_of(path: str, lock: StageRecords) -> str | None:
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return the digests of the dependencies of a stage that are not outputs of another stage, by path."""
+    """Return path -> digest for the sources of a stage: dependencies that no stage has as an output."""
     return {path: md5 for path, md5 in lock[stage].deps.items() if maker_of(path, lock) is None}
 
 
 def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return the digests of the sources of a stage and of all stages that it needs, by path."""
+    """Return path -> digest for the sources of a stage and of all stages on which it depends (see `upstream`)."""
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
 def outputs(lock: StageRecords) -> dict[str, str]:
-    """Return the digests of the outputs of all stages, by path."""
+    """Return path -> digest for the outputs of all stages."""
     return {path: md5 for record in lock.values() for path, md5 in record.outs.items()}
 
 
@@ -97,10 +97,10 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
     """Yield a phrase for each way in which the current project differs from the run that dvc.lock recorded.
 
     Args:
-        stage: only this stage and the stages that it needs are compared.
-        lock: stages of dvc.lock.
-        params: current parameters by dotted name.
-        now: current digests of sources by path. Sources without a digest are not compared.
+        stage: only this stage and the stages on which it depends are compared.
+        lock: stage -> record from dvc.lock.
+        params: dotted name of a parameter -> current value.
+        now: path of a source -> current digest. Sources that are missing in `now` are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():
@@ -115,5 +115,5 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
 
 
 def digest(value: object) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a value, written as JSON."""
+    """Write `value` as JSON, and return the first 16 hexadecimal digits of the SHA-256 of the JSON text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Resolve names of results: DVC experiments, branches, tags, commits, and `workspace` for the checkout."""
+"""Find results by name: DVC experiments, branches, tags, commits, and `workspace`, which is the current checkout."""
 
 import difflib
 import functools
@@ -15,7 +15,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
 WORKSPACE = "workspace"
-# DVC's git reference of an experiment: the commit from which it started, with a slash after two digits, and its name
+# line about a DVC experiment: git reference (starting commit with a slash after two digits, and name), and its commit
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -24,7 +24,7 @@ class RefusedError(BukvaError):
 
 
 def git(*arguments: str, **environment: str) -> bytes:
-    """Run git in the project and return its output.
+    """Run git in the project, with `environment` as additional environment variables, and return its output.
 
     Raises:
         RefusedError: another user owns the project.
@@ -92,7 +92,7 @@ def head() -> str:
 def head_or_empty() -> str:
     """Return the last commit of the checkout, or "" if there is none or git refuses to read the project.
 
-    Callers can continue without git.
+    This is for callers that can continue without a commit. Others use `head`, which raises an error.
     """
     try:
         return head()
@@ -132,10 +132,11 @@ def experiments() -> list[Revision]:
 
 
 def resolve(name: str) -> Revision:
-    """Resolve a name: first `workspace`, then an experiment, then any revision that git knows.
+    """Find a result by its name: `workspace`, an experiment, or else any revision that git knows.
 
     If several experiments have the same name, the experiment that started from HEAD is used, or else the experiment
-    that started from the nearest ancestor of HEAD. `heads/NAME` is a branch that has the same name as an experiment.
+    that started from the nearest ancestor of HEAD. If a branch and an experiment have the same name, `heads/NAME` is
+    the branch.
 
     Raises:
         BukvaError: the name is unknown, the experiment has no result, or several experiments have this name and none
@@ -161,24 +162,24 @@ def resolve(name: str) -> Revision:
             remedy = "Run it again" if state.kind in ("failed", "interrupted") else "Run `dvc queue start`, or wait"
             raise BukvaError(f"{name} has no result ({state.why}). {remedy}.")
     similar = difflib.get_close_matches(name, [WORKSPACE, *(experiment.name for experiment in finished)])
-    hint = f"similar: {', '.join(similar)}; " if similar else ""
+    hint = f"Similar names: {', '.join(similar)}. " if similar else ""
     raise BukvaError(
-        f"{name}: no experiment, branch, tag or commit has this name; {hint}`bukva experiments` lists them."
+        f"{name}: no experiment, branch, tag or commit has this name. {hint}`bukva experiments` lists all experiments."
     )
 
 
 def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Fetch an output of these revisions from the remote into the cache. The checkout does not change."""
+    """Download the output `path` of each revision from the DVC remote into the cache. The checkout does not change."""
     commits = [revision.commit for revision in revisions if not revision.is_workspace]
     with dvc_repo() as repo:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
 
 
 def why_no_snapshots() -> str:
-    """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project, or "" if it can.
+    """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
 
-    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. It writes the path of the
-    cache in ASCII, and it pushes to a URL with this path, in which "?" and "#" end the path.
+    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. DVC writes the path of
+    the cache in ASCII, and pushes to a URL with this path, in which "?" and "#" end the path.
     """
     root = str(project_root())
     if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):
@@ -193,8 +194,8 @@ def why_no_snapshots() -> str:
 class Unfinished:
     """An experiment without a result.
 
-    commit: A commit of DVC's stash with the files of the experiment.
-    why: the kind (queued, running, interrupted or failed), and after a failure ": " and its cause.
+    commit: a commit of DVC's stash with the files of the experiment.
+    why: `queued`, `running`, `interrupted`, `failed` or, if the cause is known, `failed: CAUSE`.
     """
 
     name: str
@@ -203,14 +204,14 @@ class Unfinished:
 
     @property
     def kind(self) -> str:
-        """Return queued, running, interrupted or failed."""
+        """Return `queued`, `running`, `interrupted` or `failed`."""
         return self.why.partition(":")[0]
 
 
 def unfinished() -> list[Unfinished]:
-    """Return the experiments without a result: those in DVC's queue, and running ones of `dvc exp run --temp`.
+    """Return the experiments in DVC's queue, and the running experiments of `dvc exp run --temp`, sorted by name.
 
-    They are sorted by name. A failed experiment that was run again and finished is left out.
+    A failed experiment that was run again and finished is left out.
     """
     finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
     with dvc_repo() as repo:
@@ -225,14 +226,20 @@ def unfinished() -> list[Unfinished]:
 
 
 def _running(process: Any) -> str:
-    """Return "interrupted" if the process has ended, because DVC still calls a killed experiment running."""
+    """Return "running", or "interrupted" if the process of the experiment has ended.
+
+    This check is needed because DVC lists a killed experiment as running.
+    """
     import psutil
 
     return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
 def _failed(process: Any) -> str:
-    """Return "failed" with its cause: the stage and the last line of its log, or why DVC could not start a stage."""
+    """Return "failed: " and the cause: the stage and the last line of its output, or why DVC could not start a stage.
+
+    Return "failed" if the cause is unknown.
+    """
     log = Path((process and process.stdout) or "")
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     output, _, error = text.partition("ERROR: failed to reproduce '")

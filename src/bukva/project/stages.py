@@ -12,7 +12,7 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 
-# relative to the running code, so that a queued experiment reads the dvc.yaml of its own snapshot
+# relative to the running code, so that a queued experiment reads the dvc.yaml in its own copy of the project
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"
 
 # in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
@@ -33,7 +33,7 @@ class Stage:
 
 @functools.cache
 def stages() -> dict[str, Stage]:
-    """Return the stages by name, in the order of dvc.yaml.
+    """Return name -> stage for all stages, in the order of dvc.yaml.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -51,24 +51,24 @@ def stages() -> dict[str, Stage]:
 
 
 def recorded_stages() -> dict[str, Stage]:
-    """Return the stages that have runs in MLflow: all stages with outputs, that is, all except `publish`."""
+    """Return name -> stage for the stages that have runs in MLflow: all except `publish`, which has no outputs."""
     return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """The outputs of a training stage."""
+    """A model that a training stage makes."""
 
     stage: str
     name: str  # key of the model in metrics.json
     label: str  # name of the model in tables and figures
-    folder: Path
-    curve: Path
+    folder: Path  # weights and tokenizer
+    curve: Path  # CSV file with the losses
 
 
 @functools.cache
 def trained_models() -> dict[str, TrainedModel]:
-    """Return the models of the training stages by name, in the order of the stages."""
+    """Return name -> model for all training stages, in the order of dvc.yaml."""
     named, labels, models = paths(), _read(LABELS), {}
     for stage, spec in _read(PIPELINE)["stages"].items():
         if spec["meta"]["kind"] == "training":
@@ -80,7 +80,7 @@ def trained_models() -> dict[str, TrainedModel]:
 
 @functools.cache
 def paths() -> dict[str, str]:
-    """Return the paths in the `vars` of dvc.yaml by their names there.
+    """Return name -> path for all paths in the `vars` of dvc.yaml.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -93,11 +93,13 @@ def paths() -> dict[str, str]:
 
 Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
 
-MAX_NAMED = 3  # differences in a message
+MAX_NAMED = 3  # largest number of differences in a message
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """Return the parameters of a stage by dotted name, and the SHA-256 of each file it depends on by path.
+    """Return everything on which the outputs of a stage depend.
+
+    The dict has dotted name -> value for each parameter, and path -> SHA-256 for each file.
 
     Raises:
         BukvaError: a dependency does not exist.
@@ -110,7 +112,7 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
-    """Return a short text about the differences of two fingerprints, "" if there are none."""
+    """Describe at most MAX_NAMED differences of two fingerprints. Return "" if the fingerprints are equal."""
     phrases = []
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
@@ -123,7 +125,7 @@ def differences(before: Fingerprint, now: Fingerprint) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file, or the files below the folder, without bytecode and hidden (temporary) files."""
+    """Return the file `path`, or all files in the folder `path`, except for bytecode and hidden (temporary) files."""
     if path.is_file():
         return [path]
     files = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]

@@ -1,12 +1,13 @@
 """Run many experiments in parallel, on one machine or on a cluster: `bukva sweep`.
 
-Ray Tune schedules the trials. It assigns them to machines, restarts lost trials and stops trials that fall behind. Its
-state and the checkpoints are in a storage that all machines can access. The process of the command, which controls the
-sweep, is the driver.
+Ray Tune schedules the trials. It assigns trials to machines, restarts lost trials and stops trials that fall behind.
+The state of Tune and the checkpoints are in a storage that all machines can access. The process of `bukva sweep`, which
+controls the sweep, is called the driver.
 
 Each trial is an experiment of DVC: `dvc exp run` in a clone (a slot) at the commit of the sweep. The result of a trial
-is the git reference of the experiment. This reference is pushed to the origin after everything else, so an experiment
-is finished if and only if the origin has its reference. Repeating a finished trial is harmless.
+is the git reference of the experiment. This reference is pushed to the origin, the repository that all machines share,
+after everything else. So an experiment is finished if and only if the origin has its reference. Repeating a finished
+trial is harmless.
 
     commands.py   command line
     trials.py     sweeps, trials and grids

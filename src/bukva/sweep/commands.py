@@ -26,17 +26,24 @@ Setting = Annotated[
 ]
 Choice = Annotated[
     list[str] | None,
-    typer.Option("-S", help="Values to choose from: VALUE,VALUE or range(LOW,HIGH,STEP) or interval(LOW,HIGH)."),
+    typer.Option(
+        "-S",
+        help="Setting and its possible values: KEY=VALUE,VALUE, KEY=range(LOW,HIGH,STEP) or KEY=interval(LOW,HIGH).",
+    ),
 ]
 Name = Annotated[str, typer.Option(help="Name of the sweep; a digest of commit and settings is appended.")]
-Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; by default this machine.")]
+Address = Annotated[
+    str, typer.Option(help="HOST:PORT of a Ray cluster. By default, the experiments run on this machine.")
+]
 Storage = Annotated[
     str, typer.Option(help="Storage of a cluster: a folder that all its machines mount, or s3://BUCKET/PATH.")
 ]
 Cores = Annotated[
-    int, typer.Option(help="Cores per experiment; decides how many experiments run at the same time.", min=1)
+    int, typer.Option(help="Cores per experiment. With fewer cores, more experiments run at the same time.", min=1)
 ]
-Gpus = Annotated[float | None, typer.Option(help="GPUs per experiment; by default 1 where Ray finds a GPU.", min=0)]
+Gpus = Annotated[
+    float | None, typer.Option(help="GPUs per experiment; by default 1 if Ray finds a GPU, otherwise 0.", min=0)
+]
 
 app = typer.Typer(no_args_is_help=True, help="Run many experiments in parallel, on this machine or on a cluster.")
 
@@ -52,7 +59,7 @@ def run(
 ) -> None:
     """Run an experiment for each combination of settings, on this machine or on a Ray cluster.
 
-    Repeat the command to run the experiments that have no result yet. Interrupted trainings continue.
+    Repeat the command to run the experiments that have no result yet. Interrupted trainings are resumed.
     """
     from bukva.sweep.engine import ray_for
 
@@ -60,7 +67,7 @@ def run(
     trials, location = grid(sweep.name, setting or []), _location(sweep)
     with ray_for(address, cores, gpus) as resources:
         _run_all(sweep, location, resources, trials)
-    print(f"Compare them: {'bukva sweep pull && ' if address else ''}bukva experiments")
+    print(f"To compare the experiments: {'bukva sweep pull && ' if address else ''}bukva experiments")
 
 
 @app.command()
@@ -68,7 +75,7 @@ def search(
     setting: Choice = None,
     trials: Annotated[int, typer.Option(help="Number of trials.", min=1)] = 20,
     seeds: Annotated[
-        int, typer.Option(help="Fresh seeds to compare the winner with params.yaml; 0 skips this.", min=0)
+        int, typer.Option(help="New seeds for a comparison of the winner with params.yaml; 0 skips it.", min=0)
     ] = 3,
     prune: Annotated[bool, typer.Option(help="Stop trials that fall behind.")] = True,
     name: Name = "search",
@@ -77,10 +84,10 @@ def search(
     cores: Cores = 1,
     gpus: Gpus = None,
 ) -> None:
-    """Search for settings with a lower score on val, then compare the winner with params.yaml on fresh seeds.
+    """Search for settings with a lower score on val. Then compare the winner with params.yaml, both with new seeds.
 
-    A setting with one value applies to all trials, and to params.yaml in the comparison. Repeat the command to continue
-    an interrupted search. Interrupted trainings continue.
+    A setting with a single value applies to all trials, and in the comparison also to params.yaml. Repeat the command
+    to continue an interrupted search. Interrupted trainings are resumed.
     """
     from bukva.compare.comparison import compare
     from bukva.report.comparison import show_and_save
@@ -117,7 +124,7 @@ def search(
     if finals:
         if address:
             pull(final.name)
-        # two trials of the same seed, so that a winner with the settings of params.yaml has identical results
+        # both trials have the same seed, so their results are identical if the winner has the settings of params.yaml
         a, b = finals[0].name, finals[len(fresh)].name
         show_and_save(compare([a, b], "gpt", "val", fresh))
 
@@ -132,7 +139,10 @@ def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
 
 @app.command()
 def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Download the results of a cluster: experiments, their files, and their journals for MLflow."""
+    """Download the experiments of a sweep that ran on a cluster, with their scores, models and journals.
+
+    The journals are then sent to MLflow.
+    """
     from bukva.sweep.transfer import unpack_all
     from bukva.tracking.journal import start_sync
 
@@ -158,7 +168,7 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
     plan: texts that distinguish this sweep from other sweeps of the same commit.
 
     Raises:
-        BukvaError: files differ from the commit, or only one of address and storage is given.
+        BukvaError: tracked files differ from the last commit, or only one of `address` and `storage` is given.
     """
     if changed := run_git(project_root(), *EDITED).splitlines():
         raise BukvaError(
@@ -175,15 +185,18 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
 
 
 def _location(sweep: Sweep) -> TrialLocation:
-    """Push the commit of a sweep to its origin, and return the location of its trials.
+    """Push the sweep's commit to the repository from which its trials are cloned, and return where the trials run.
+
+    On a cluster, this repository is the git remote `origin`. Otherwise it is the repository on this machine.
 
     Raises:
-        BukvaError: the project has no DVC remote although the sweep runs on a cluster, or the origin does not answer.
+        BukvaError: the project has no DVC remote although the sweep runs on a cluster, or the repository does not
+            answer.
     """
     root = project_root()
     if sweep.address and not has_remote():
         raise BukvaError(
-            "The machines of a cluster need a DVC remote. Add one and commit it: dvc remote add -d NAME ADDRESS"
+            "The machines of a cluster need a DVC remote. Add one, and commit the change: dvc remote add -d NAME URL"
         )
     top, prefix = (run_git(root, "rev-parse", option).strip() for option in ("--show-toplevel", "--show-prefix"))
     origin = run_git(root, "remote", "get-url", "origin").strip() if sweep.address else top
@@ -192,7 +205,7 @@ def _location(sweep: Sweep) -> TrialLocation:
 
 
 def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float], trials: Sequence[Trial]) -> None:
-    """Run the trials, and exit with status 1 if one of them has no result."""
+    """Run the trials, and exit the process with status 1 if one of the trials has no result."""
     from ray import tune
 
     from bukva.sweep.engine import run as run_on

@@ -20,9 +20,9 @@ from bukva.sweep.slot import TrialLocation
 from bukva.sweep.table import driver_lock
 from bukva.sweep.trials import Sweep
 
-MAX_FAILURES = 2  # restarts of a trial before Tune gives it up
+MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
 N_CHECKPOINTS = 2  # checkpoints that Tune keeps of each trial
-ANSWER_SECONDS = 30.0  # a busy head may be slow; Ray itself would wait longer
+ANSWER_SECONDS = 30.0  # for the head of a cluster, which may be busy; Ray itself would wait longer
 LOCK_SECONDS = 5.0  # `bukva sweep status` holds the driver's lock for a moment
 STORE_BYTES = 100 << 20  # size of Ray's object store, which trials do not use
 ENVIRONMENT = {
@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # only the old output accepts a progress reporter
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # journals and MLflow already have the curves
-    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial from DVC's run cache reports no intermediate scores
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial restored by DVC reports no intermediate scores
     "TUNE_GLOBAL_CHECKPOINT_S": "5",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # makes Ray listen on 127.0.0.1 only
@@ -40,7 +40,7 @@ FORWARDED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING
 
 
 class InterruptedSweepError(BukvaError):
-    """Ctrl-C interrupted a sweep, which can be continued."""
+    """A sweep was interrupted by Ctrl-C. It can be continued."""
 
     exit_status = 130
 
@@ -51,14 +51,15 @@ def run(
     """Run a sweep, or continue it if it was interrupted.
 
     Args:
-        sweep: the sweep.
-        location: repository and storage locations of its trials.
+        sweep: the sweep to run or continue.
+        location: where the trials run.
         resources: resources of each trial, as `ray_for` yields them.
-        space: {"trial": grid of the names and settings of all trials}; empty for a search.
-        options: further options of TuneConfig, such as the search algorithm and the scheduler.
+        space: {"trial": Tune's grid of the names and settings of all trials}; empty if a search algorithm proposes
+            the trials.
+        options: more arguments of `TuneConfig`, such as the search algorithm and the scheduler.
 
     Returns:
-        The last report of each trial, with its name and settings.
+        One dict for each trial: its last report to Tune (`val`, `step`, `finished`), its `name` and its `settings`.
 
     Raises:
         BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
@@ -122,15 +123,15 @@ def _fit(name: str, tuner: Any) -> Any:
 
 @contextlib.contextmanager
 def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, float]]:
-    """Start Ray on this machine or connect to a cluster, and disconnect after the block.
+    """Start Ray on this machine or connect to a cluster, and shut Ray down or disconnect after the block.
 
     Args:
-        address: HOST:PORT of the cluster; "" for this machine.
-        cores: cores of each trial.
-        gpus: GPUs of each trial; None for one if Ray finds a GPU, else none.
+        address: HOST:PORT of the cluster, or "" for this machine.
+        cores: number of cores for each trial.
+        gpus: number of GPUs for each trial. With `None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise.
 
     Yields:
-        The resources of each trial.
+        The resources of each trial in Ray's format: {"cpu": cores, "gpu": gpus}.
 
     Raises:
         BukvaError: Ray is not installed, the cluster does not answer, or this machine has fewer cores than a trial.
@@ -143,7 +144,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     else:
         if cores > n_cores():
             raise BukvaError(
-                f"--cores: {cores} is too many, because this machine has {n_cores()}. Use 1 to {n_cores()}."
+                f"--cores: {cores} is too many, because this machine has {n_cores()} cores. Use 1 to {n_cores()}."
             )
         # a token is needed on 127.0.0.1 as well, because other users of this machine can reach its ports
         os.environ.update(LOOPBACK | {"RAY_AUTH_TOKEN": secrets.token_hex(32)})
@@ -171,7 +172,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
 def _check_head(address: str) -> None:
     """Check that the head of a cluster answers.
 
-    The check runs in a separate process, because Ray kills its process if the token is missing.
+    The check runs in a separate process, because Ray kills the process that calls it if the token is missing.
 
     Raises:
         BukvaError: the head does not answer.

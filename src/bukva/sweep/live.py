@@ -1,4 +1,7 @@
-"""Progress of a running sweep: a table that is redrawn on a terminal, or a line per change in a log."""
+"""Show the progress of a running sweep.
+
+On a terminal, a table is redrawn. In a log, one line is printed whenever the state of a trial changes.
+"""
 
 import time
 from typing import Any
@@ -14,20 +17,20 @@ SECONDS = 2.0
 
 
 class LiveTable(ProgressReporter):
-    """Reporter of Tune that shows the trials of a sweep and saves the table for `bukva sweep status`."""
+    """Progress reporter for Tune. It shows the trials of a sweep, and saves their table for `bukva sweep status`."""
 
     def __init__(self, sweep: str) -> None:
         self._sweep, self._known, self._at = sweep, dict[str, str](), 0.0
         self._live: Live | None = None
 
     def should_report(self, trials: list[Any], done: bool = False) -> bool:  # noqa: ARG002
-        """Return whether Tune should call `report`: every two seconds, and at the end."""
+        """Return whether Tune should call `report` now: every two seconds, and at the end (`done`)."""
         return done or time.monotonic() - self._at > SECONDS
 
     def report(self, trials: list[Any], done: bool, *__: str) -> None:
         """Show and save the current state of the trials.
 
-        `done` is also true after Ctrl-C. Trials that are still running are then shown as interrupted.
+        `done` is true at the end and after Ctrl-C. Trials that are still running are then shown as interrupted.
         """
         self._at, rows = time.monotonic(), [_row(trial) for trial in trials]
         rows, screen = interrupted(rows) if done else rows, Console(markup=False)
@@ -58,7 +61,7 @@ def _state(trial: Any) -> str:
 
 
 def _val(trial: Any) -> str:
-    """Return the score on val, or the reason if the trial failed."""
+    """Return the last score of a trial on val as text, or the reason if it failed. Return "" before the first score."""
     if _state(trial) == "failed":
         last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
         return last_line.partition("Error: ")[2] or last_line

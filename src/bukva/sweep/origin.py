@@ -1,4 +1,7 @@
-"""The origin: the git repository that all machines share for the commit of a sweep and for results."""
+"""Use the origin of a sweep: the git repository that all machines share.
+
+The machines fetch the commit of the sweep from the origin, and push the results of trials to it.
+"""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +13,7 @@ TIMEOUT_SECONDS = 120
 
 
 class GitError(BukvaError):
-    """A git command failed."""
+    """A git command failed, or took too long."""
 
 
 def run_git(folder: Path, *arguments: str) -> str:
@@ -33,12 +36,15 @@ def run_git(folder: Path, *arguments: str) -> str:
 
 
 def base_ref(commit: str) -> str:
-    """Return the git reference that keeps the commit of a sweep at the origin, even if no branch contains it."""
+    """Return the name of the git reference for the commit of a sweep.
+
+    With this reference, the origin keeps the commit even if no branch contains it.
+    """
     return f"refs/bukva/base/{commit}"
 
 
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
-    """Push the result of a trial to the origin, unless the origin already has a result with this name.
+    """Push the result of the trial `name` from `clone` to the origin, unless the origin already has this result.
 
     Raises:
         GitError: the origin cannot be reached.
@@ -47,12 +53,14 @@ def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
     try:
         run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
     except GitError:
-        if name not in finished(clone, origin, commit):  # otherwise another attempt was faster
+        if name not in finished(clone, origin, commit):  # if it is there, another attempt has pushed it
             raise
 
 
 def finished(folder: Path, origin: str, commit: str) -> set[str]:
-    """Return the names of all experiments at the origin that started from this commit.
+    """Return the names of all experiments that the origin has and that started from `commit`.
+
+    folder: folder of any git repository, in which git is run.
 
     Raises:
         GitError: the origin cannot be reached.

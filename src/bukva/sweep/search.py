@@ -1,4 +1,4 @@
-"""Search: the search space, Optuna's sampler, and the rule that prunes trials.
+"""Search for good settings: parse the search space, let Optuna propose trials, and stop trials that fall behind.
 
 The search space is a list of -S options in Hydra's grammar, as in Hydra's plugin for Optuna:
 
@@ -6,7 +6,7 @@ The search space is a list of -S options in Hydra's grammar, as in Hydra's plugi
     model.n_embd=range(32,160,32)                               32, 64, 96 or 128
     train_gpt.learning_rate=tag(log,interval(0.0003,0.01))      log-uniform in this interval
 
-TPE (Bergstra et al. 2011) proposes settings that are likelier among the better trials than among the other trials.
+TPE (Bergstra et al. 2011) proposes settings that are more frequent among the better trials than among the other trials.
 Successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020) stops trials early: at 1/9 and at
 1/3 of the updates, a trial continues only if it is in the best third of the trials that have reached this point. Both
 methods use bits per character on val.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
 FIXED = "train_gpt.n_steps"
-REDUCTION_FACTOR = 3  # one in three trials continues after each rung
-RUNGS = 2  # number of points at which running trials are compared
+REDUCTION_FACTOR = 3  # one in three trials continues after each comparison
+RUNGS = 2  # number of steps at which running trials are compared
 MAX_INVALID = 100  # invalid combinations in a row before the search gives up
 
 
@@ -43,12 +43,13 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
         prune: whether trials that fall behind are stopped.
 
     Returns:
-        All settings, the settings that have one value, and section `train_gpt` with these fixed settings.
+        All settings as Hydra parses them, the settings with a single value as text, and section `train_gpt` of
+        params.yaml with the single values applied.
 
     Raises:
         BukvaError: one of these conditions holds.
-            - No setting has several values, or the number of updates has several.
-            - The fixed settings are invalid together.
+            - No setting has several values, or FIXED has several.
+            - The settings with a single value are invalid together.
             - Some value or end of an interval is invalid in every combination.
             - With `prune`, val is scored too rarely to compare running trials.
     """
@@ -78,13 +79,15 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
 
 
 def _valid(values: Sequence[Sequence[str]]) -> Training:
-    """Return section `train_gpt` of the first valid combination.
+    """Return section `train_gpt` with the first valid combination of settings.
 
     Several combinations are tried, because a value can be invalid with some of the other values: `n_head` must divide
     `n_embd`.
 
+    values: for each setting, the list of its alternatives as `KEY=VALUE`.
+
     Raises:
-        BukvaError: the first MAX_INVALID combinations are invalid; this is the error of the first one.
+        BukvaError: the first MAX_INVALID combinations are invalid. The message is about the first combination.
     """
     mistakes = []
     for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
@@ -96,7 +99,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _extremes(override: "Override") -> list[str]:
-    """Return a setting for each value, or for both ends of an interval."""
+    """Return `KEY=VALUE` for each value of a setting. For an interval, return `KEY=VALUE` for both ends."""
     if not override.is_interval_sweep():
         return values_of(override)
     interval: Any = override.value()
@@ -104,7 +107,7 @@ def _extremes(override: "Override") -> list[str]:
 
 
 def _setting(override: "Override", trial: "optuna.Trial") -> str:
-    """Return a setting with the value that Optuna chooses."""
+    """Let Optuna choose a value of a setting for `trial`, and return it as `KEY=VALUE`."""
     key, value = override.key_or_group, cast("Any", override.value())
     if override.is_interval_sweep():
         return f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
@@ -122,8 +125,8 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
     """Return a searcher for Tune that proposes trials by TPE.
 
     Args:
-        name: name of the search. The seed of TPE is derived from it.
-        space: the settings from which trials are chosen.
+        name: name of the search. The seed of TPE is derived from this name.
+        space: settings with their possible values, as `read_space` returns them.
         trials: number of trials of the search.
     """
     import optuna
@@ -135,7 +138,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
         given = 0  # number of suggested trials; Tune saves this attribute in its state
 
         def suggest(self, trial_id: str) -> dict[str, Any]:
-            """Return the name and the settings of the next trial."""
+            """Return the configuration of the next trial: {"trial": {"name": ..., "settings": ...}}."""
             for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
@@ -151,7 +154,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
             )
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-            """Report a trial to Optuna. A stopped trial has no result, because its score on val is an early one."""
+            """Report the end of a trial to Optuna, without the score if the trial was stopped early."""
             super().on_trial_complete(trial_id, result if result and result.get("finished") else None, error)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -161,10 +164,10 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
 
 
 def pruning_rule(training: Training) -> "TrialScheduler":
-    """Return Tune's scheduler that stops trials that fall behind."""
+    """Return the scheduler with which Tune stops trials that fall behind (successive halving)."""
     from ray.tune.schedulers import ASHAScheduler
 
-    # one step more than a trial has, because Tune would stop a trial at max_t, before stage evaluate
+    # one step more than a trial has, because Tune stops a trial at max_t, which would be before stage evaluate
     max_t, first = training.n_steps + 1, _first_rung(training)
     return ASHAScheduler("step", "val", "min", max_t=max_t, grace_period=first, reduction_factor=REDUCTION_FACTOR)
 

@@ -1,4 +1,6 @@
-"""Slots: git clones in which trials run, one trial at a time (<slots>/slot-0 with its lock <slots>/slot-0.lock, ...).
+"""Provide slots: git clones in which trials run, one trial at a time.
+
+The lock of <slots>/slot-0 is <slots>/slot-0.lock.
 
 Without a cluster, the slots are inside the project. Their trials use the project's cache, journals, checkpoints and
 MLflow, so results appear in the project as with DVC's queue. On a machine of a cluster, each slot has separate
@@ -27,18 +29,18 @@ from bukva.sweep.origin import GitError, base_ref, run_git
 
 LOCK = "numerics.lock"  # versions of the packages that affect the bytes of results
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
-NODES = Path("~/.cache/bukva/nodes")  # default; BUKVA_NODE can name another folder, for example on a large disk
-SAVE_SECONDS = 120.0  # time for the training of an ended trial to save, before it is killed
+NODES = Path("~/.cache/bukva/nodes")  # folder of the slots on a cluster, unless BUKVA_NODE names another
+SAVE_SECONDS = 120.0  # time for the training of a stopped trial to save its state before it is killed
 
 
 @dataclass(frozen=True)
 class TrialLocation:
-    """Repository and storage locations of a sweep.
+    """Where the trials of a sweep run.
 
-    origin: address of the repository that all machines share.
+    origin: URL or path of the git repository that all machines share.
     commit: commit from which all trials start.
     prefix: path of the project inside its repository.
-    project: project whose cache, journals and MLflow the trials use; None for trials of a cluster.
+    project: project whose cache, journals and MLflow the trials use, or None on a cluster.
     """
 
     origin: str
@@ -49,18 +51,19 @@ class TrialLocation:
 
 @contextlib.contextmanager
 def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
-    """Lock a free slot and check out the commit of the location there.
+    """Lock a free slot, and check out `location.commit` in it. The lock is released after the block.
 
     Args:
-        location: repository and storage locations of the sweep.
-        trial: name of the trial that will run in the slot. A result of this name in the slot is removed.
+        location: where the trials of the sweep run.
+        trial: name of the trial that will run in the slot. An earlier result with this name is removed from the slot.
 
     Yields:
         The root of the project in the slot.
 
     Raises:
         GitError: the origin cannot be reached.
-        BukvaError: package versions differ from the commit's, or DVC cannot read the project.
+        BukvaError: the installed packages differ from the versions that the commit needs, or DVC cannot read the
+            project.
     """
     of_origin = hashlib.sha256(location.origin.encode()).hexdigest()[:12]
     node = Path(os.environ.get("BUKVA_NODE", NODES)).expanduser() / of_origin
@@ -71,9 +74,9 @@ def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
         try:
             _check_out(clone, location)
         except GitError:
-            # raises the same error if the origin cannot be reached
+            # if the origin cannot be reached, this command raises the same error
             run_git(slots, "ls-remote", location.origin, base_ref(location.commit))
-            # otherwise the clone is damaged, because git was killed; the clone has nothing that cannot be recreated
+            # otherwise the clone is damaged, because git was killed; everything in the clone can be recreated
             shutil.rmtree(clone, ignore_errors=True)
             _check_out(clone, location)
         run_git(clone, "update-ref", "-d", experiment_ref(location.commit, trial))
@@ -99,7 +102,9 @@ def _lock_free_slot(slots: Path) -> Iterator[Path]:
 
 
 def _wait_for_processes(clone: Path) -> None:
-    """Wait for stages of an earlier trial in this clone, and kill them after SAVE_SECONDS.
+    """Wait until the stages of earlier trials in `clone` have ended.
+
+    After SAVE_SECONDS, kill the stages that still run.
 
     A stage whose trial was killed or stopped needs some seconds to save its state.
     """
@@ -115,9 +120,9 @@ def _wait_for_processes(clone: Path) -> None:
 
 
 def _check_out(clone: Path, location: TrialLocation) -> None:
-    """Check out the commit, and remove all files of an earlier trial that git does not ignore.
+    """Check out `location.commit` in `clone`, and remove untracked files, except for files that git ignores.
 
-    Ignored files stay, because DVC reuses outputs that are still valid.
+    Ignored files stay, because DVC reuses outputs that are still valid. A missing clone is created.
     """
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
@@ -129,7 +134,7 @@ def _check_out(clone: Path, location: TrialLocation) -> None:
 
 
 def _check_packages(lock: Path) -> None:
-    """Check that the installed packages have the versions of the commit, because results depend on them."""
+    """Check that the installed packages have the versions in the file `lock`, on which results depend."""
     for name, wanted in PIN.findall(lock.read_text(encoding="utf-8")) if lock.exists() else ():
         try:
             here = version(name).partition("+")[0]
@@ -137,13 +142,17 @@ def _check_packages(lock: Path) -> None:
             here = "missing"
         if here != wanted:
             raise BukvaError(
-                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the packages of "
+                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the packages in "
                 f"its {lock.name}."
             )
 
 
 def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
-    """Configure DVC to use the cache and local settings of the project, or the machine's cache on a cluster."""
+    """Configure which cache DVC uses in `folder`, the project in a slot.
+
+    Without a cluster, DVC uses the cache and the local settings of `location.project`. On a cluster, all slots of a
+    machine share the cache <slots>/cache.
+    """
     from dvc.config import Config
 
     cache = str(slots / "cache")

@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table. The driver saves its rows for `bukva sweep status`."""
+"""Format the trials of a sweep as a table. The driver (the process of the sweep) saves it for `bukva sweep status`."""
 
 import io
 from collections import Counter
@@ -29,9 +29,9 @@ def save_rows(sweep: str, rows: Sequence[Row]) -> None:
 
 
 def format_rows(sweep: str) -> str:
-    """Return the table of a sweep as text.
+    """Return the saved table of a sweep as text.
 
-    If the driver of the sweep has ended, trials that are saved as running are shown as interrupted.
+    If the process of the sweep has ended, trials that are saved as running are shown as interrupted.
     """
     if not (file := _file(sweep, "json")).exists():
         return f"{sweep}: no trial has started yet"
@@ -51,12 +51,12 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def interrupted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with `interrupted` as the state of all running trials."""
+    """Return the rows with the state `running` replaced by `interrupted`."""
     return [["interrupted" if cell == "running" and n == STATE else cell for n, cell in enumerate(row)] for row in rows]
 
 
 def driver_lock(sweep: str) -> FileLock:
-    """Return the lock that the driver of a sweep holds while it runs."""
+    """Return the lock that the process of `bukva sweep` holds while it runs the sweep `sweep`."""
     file = _file(sweep, "lock")
     file.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(file)

@@ -1,16 +1,19 @@
-"""Files that a trial of a cluster stores in a checkpoint of Tune.
+"""Pack the files of a trial on a cluster into a checkpoint of Tune, and unpack them on another machine.
 
-Always:
+A checkpoint of Tune always contains:
 
     journals/<stage>-<id>/      journals of all stages, with artifacts
 
-During a training, so that another machine can resume it and show the lost execution as KILLED:
+During a training, it also contains the following files. With them, another machine can resume the training and show the
+lost execution as KILLED.
 
-    checkpoints/<training>/<step>-<digest>.safetensors  the newest checkpoint, with its fingerprint.json
+    checkpoints/<training>/<step>-<digest>.safetensors  the newest checkpoint of the training
+    checkpoints/<training>/fingerprint.json             everything on which the training depends
 
-At the end of the trial, so that the driver's project can use the result as if the trial had run there:
+At the end of the trial, it also contains the following file. With it, the project in which `bukva sweep` runs can use
+the result as if the trial had run there.
 
-    runs.json                   mapping from paths in DVC's run cache to their content
+    runs.json                   path in DVC's run cache -> content of the file
 """
 
 import shutil
@@ -29,23 +32,25 @@ JOURNALS, CHECKPOINTS, RUNS = "journals", "checkpoints", "runs.json"
 
 
 def journals_of(trial: str, commit: str) -> list[Journal]:
-    """Return the journals of a trial that started from this commit, oldest first.
+    """Return the journals of the trial `trial` that started from `commit`, the oldest first.
 
-    The commit is needed because DVC reuses the names of experiments.
+    The name alone is not enough, because several experiments of DVC can have the same name.
     """
     return [journal for journal in read_journals(trial) if journal.start["commit"] == commit]
 
 
 def checkpoint_files() -> set[Path]:
-    """Return the checkpoints of all trainings of this project."""
+    """Return the checkpoint files of all trainings of this project."""
     return set(checkpoints_root().glob("*/*.safetensors"))
 
 
 def pack_checkpoint(folder: Path, trial: str, commit: str, checkpoint: Path) -> None:
-    """Copy a checkpoint and the journals of a trial into a folder.
+    """Copy the file `checkpoint` and the journals of a trial into `folder`.
+
+    trial, commit: name of the trial, and the commit from which it started.
 
     Raises:
-        FileNotFoundError: a newer checkpoint has replaced this one.
+        FileNotFoundError: a newer checkpoint has replaced `checkpoint`.
     """
     training = folder / CHECKPOINTS / checkpoint.parent.name
     training.mkdir(parents=True)
@@ -61,7 +66,9 @@ def _pack_journals(folder: Path, trial: str, commit: str) -> None:
 
 
 def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
-    """Push the outputs of a finished trial to the DVC remote, and copy journals and run cache entries into a folder.
+    """Push the outputs of a finished trial to the DVC remote.
+
+    Copy its journals and its run cache entries into `folder`.
 
     Args:
         folder: destination of the copies.
@@ -82,10 +89,10 @@ def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
 
 
 def unpack(folder: Path, trial: str) -> None:
-    """Copy the files that `pack_checkpoint` or `pack_result` stored into this project.
+    """Copy the files that `pack_checkpoint` or `pack_result` stored in `folder` to their places in this project.
 
-    Existing journals and checkpoints are kept: if this machine has some, it made the last attempt, so they are not
-    older.
+    Journals and checkpoints that exist here are not replaced. If this machine has any, the last attempt ran on it, so
+    its files are not older.
     """
     for kind, target in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
         for source in (folder / kind).glob("*"):
@@ -99,7 +106,7 @@ def unpack(folder: Path, trial: str) -> None:
 
 
 def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
-    """Unpack the last checkpoint of each trial into this project."""
+    """Download the last checkpoint that Tune has of each trial (given by name), and unpack it into this project."""
     from pyarrow.fs import FileSelector, FileSystem, copy_files
 
     files, root = FileSystem.from_uri(sweep.storage)
@@ -112,7 +119,7 @@ def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
 
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
-    """Return the run cache entries for the stage's current state, each as its key and file name."""
+    """Return the entries of DVC's run cache for the current state of a stage, each as (key of the stage, file name)."""
     from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC has no public function for this
 
     key = _get_stage_hash(stage) if _can_hash(stage) else ""

@@ -1,10 +1,10 @@
-"""One trial in a Ray actor: run DVC in a clone, report progress to Tune, and push the result.
+"""Run one trial in a Ray actor (a process): run DVC in a clone, report progress to Tune, and push the result.
 
-An actor ends when Tune stops its trial, or when its driver or its machine dies. DVC ends with the actor, and a stage
-saves and ends as soon as its DVC is gone (core/processes.py). So no training continues without its trial.
+An actor ends when Tune stops its trial, or when the process of the sweep or the machine dies. DVC ends with the actor.
+A stage saves its state and ends when DVC has ended (core/processes.py). So no training continues without its trial.
 
 A stopped trial leaves no result. If its training ended normally after fewer updates, DVC's run cache would record the
-shorter training as the result of these settings.
+shorter training as the result of the trial's settings.
 """
 
 import contextlib
@@ -35,9 +35,10 @@ from bukva.text.ids import bits
 MODEL, SPLIT = "gpt", "val"
 VAL = "best_val_nats_per_char"  # metric in a journal
 POLL_SECONDS = 0.5
-PUSH_SECONDS = 300.0  # how long an origin or a remote may be unavailable
+PUSH_SECONDS = 300.0  # time for which an origin or a remote may be unavailable
 MAX_PAUSE_SECONDS = 30.0  # between two attempts
-FAILED = re.compile(r"(?:^(.+)\n+)?^ERROR: (?:failed to reproduce|(.+))", re.MULTILINE)  # DVC's last line of output
+# the cause of a failure at the end of DVC's output
+FAILED = re.compile(r"(?:^(.+)\n+)?^ERROR: (?:failed to reproduce|(.+))", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -45,13 +46,13 @@ T = TypeVar("T")
 def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
     """Run a trial until the origin has its result.
 
-    The step and the best score on val so far, in bits per character, are reported to Tune. A trial whose result is
-    already at the origin is only reported.
+    The step and the best score on val so far, in bits per character, are reported to Tune. If the origin already has
+    the result, only the final score is reported.
 
     Args:
-        name: name of the experiment.
+        name: name of the trial and of its experiment.
         settings: values of option -S of `dvc exp run`, such as `model.n_head=8`.
-        location: repository and storage locations of the sweep.
+        location: where the trials of the sweep run.
 
     Raises:
         BukvaError: a stage failed, or the origin or the remote did not answer for PUSH_SECONDS.
@@ -79,34 +80,34 @@ def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
 
 
 class Report:
-    """Reporter of a running trial: sends the step, the best score on val and checkpoints to Tune.
+    """Report the progress of a running trial to Tune: the step, the best score on val and, on a cluster, checkpoints.
 
     Args:
         trial: name of the trial.
-        location: repository and storage locations of the sweep.
+        location: where the trials of the sweep run.
     """
 
     def __init__(self, trial: str, location: TrialLocation) -> None:
         self._trial, self._location = trial, location
         self.values: dict[str, Any] = {}
-        self._offsets: dict[Path, int] = {}  # by the folder of a journal: number of bytes that were read
+        self._offsets: dict[Path, int] = {}  # folder of a journal -> number of its bytes that were read
         self._sent = checkpoint_files()  # existing checkpoints are not sent, because they may belong to other trials
 
     def update(self) -> None:
-        """Report each new score on val. On a cluster, also send the newest checkpoint."""
+        """Report each new score on val to Tune. On a cluster, also send the newest checkpoint."""
         from ray import tune
 
         for scoring in self._new_scorings():
             self.values = scoring
             tune.report(scoring)
         if self.values and not self._location.project and (new := checkpoint_files() - self._sent):
-            with contextlib.suppress(FileNotFoundError):  # a newer checkpoint has replaced it and is sent next time
+            with contextlib.suppress(FileNotFoundError):  # a newer checkpoint has replaced this one
                 newest = max(new, key=os.path.getmtime)
                 self._send(lambda folder: pack_checkpoint(folder, self._trial, self._location.commit, newest))
                 self._sent |= new
 
     def send_result(self, clone: Path) -> None:
-        """Send the files of a finished trial to the storage, from which the driver's project unpacks them."""
+        """Send the result of a finished trial, which ran in `clone`, to the storage (see `pack_result`)."""
         self._send(lambda folder: pack_result(folder, self._trial, self._location.commit, clone))
 
     def _send(self, pack: Callable[[Path], None]) -> None:
@@ -127,7 +128,7 @@ class Report:
 
 
 def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> None:
-    """Run `dvc exp run` and write its output to .bukva/sweeps/logs.
+    """Run `dvc exp run` in `folder`, write its output to .bukva/sweeps/logs, and report the progress meanwhile.
 
     Raises:
         BukvaError: `dvc exp run` failed.
@@ -152,7 +153,7 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
 
 
 def _enter_project(folder: Path, location: TrialLocation) -> None:
-    """Point this process and its children at the trial's project."""
+    """Let this process and its children work in `folder`, the project in the slot of the trial."""
     os.chdir(folder)  # DVC can only push from the current folder
     os.environ["BUKVA_ROOT"] = str(location.project or folder)  # folder of journals, checkpoints and MLflow
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -162,10 +163,12 @@ def _enter_project(folder: Path, location: TrialLocation) -> None:
 
 
 def _retry(call: Callable[[], T]) -> T:
-    """Repeat a call to the origin or the remote until it succeeds, because a server may restart.
+    """Return the result of `call`, which uses the origin or the remote.
+
+    Repeat a failed call: a server may be restarting.
 
     Raises:
-        BukvaError: the call has failed for PUSH_SECONDS.
+        BukvaError: `call` has failed for PUSH_SECONDS.
     """
     return Retrying(
         retry=retry_if_exception_type(BukvaError),

@@ -1,4 +1,4 @@
-"""Sweeps and their trials."""
+"""Define sweeps and their trials, and read and write sweeps in .bukva/sweeps."""
 
 import hashlib
 import itertools
@@ -28,12 +28,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The trials of one command.
+    """A sweep, that is all trials of one command.
 
-    name: name that is the same for the same commit and settings, so that repeating a command continues the sweep.
+    name: unique name. The same commit and settings give the same name, so that repeating a command continues the sweep.
     commit: commit from which all trials start.
-    address: HOST:PORT of a Ray cluster; "" for this machine.
-    storage: folder or address where Tune keeps its state and the checkpoints.
+    address: HOST:PORT of a Ray cluster, or "" for this machine.
+    storage: folder or URL where Tune keeps its state and the checkpoints.
     """
 
     name: str
@@ -52,7 +52,7 @@ def sweeps_root() -> Path:
 
 
 def read_sweep(name: str | None = None) -> Sweep:
-    """Return the sweep with this name, or the newest sweep of the project without a name.
+    """Return the sweep with this name. With `None`, return the newest sweep of the project.
 
     Raises:
         BukvaError: the project has no such sweep.
@@ -81,7 +81,7 @@ def checked_name(name: str, *parts: str) -> str:
 
 
 def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
-    """Return a trial for each combination of values, as `dvc exp run --queue` combines them.
+    """Return one trial for each combination of values, in the order of `dvc exp run --queue`.
 
     Args:
         sweep: name of the sweep.
@@ -100,5 +100,5 @@ def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
 
 
 def digest(*parts: str) -> str:
-    """Return a short hexadecimal digest of these texts."""
+    """Return a digest of the texts `parts`: DIGITS hexadecimal digits."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

@@ -1,4 +1,4 @@
-"""The experiment that a stage belongs to: its name, baseline commit, parameters and datasets."""
+"""Describe the experiment that a stage belongs to: its name, its starting commit, its parameters and its datasets."""
 
 import os
 from dataclasses import dataclass
@@ -16,18 +16,19 @@ from bukva.project.revisions import file_at, head, head_or_empty
 from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
+# kind of a stage -> splits that it reads
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
 MAX_NAMED = 3  # changed parameters that a label names
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of DVC, or a plain `dvc repro`.
+    """One experiment: a run of `dvc exp run`, or a plain `dvc repro`.
 
-    name: name that DVC gave the experiment, or a name made from the commit.
-    commit: commit that the experiment started from; "" before the first commit.
+    name: name of the DVC experiment; for `dvc repro`, a name made from the commit (see `name_of_repro`).
+    commit: commit from which the experiment started, or "" before the first commit of the project.
     params: all parameters of params.yaml, with dotted keys.
-    changed: parameters that differ from the commit, each as `model.n_head=8`.
+    changed: parameters that differ from params.yaml in `commit`, each as text such as `model.n_head=8`.
     """
 
     name: str
@@ -37,10 +38,10 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Digest of name, commit and parameters that identifies the experiment.
+        """Digest of the name, the commit and the parameters. It identifies the experiment.
 
-        The name alone is ambiguous, because DVC reuses a name after `dvc exp remove` or with `-f`. A reused name needs
-        a new run in MLflow, because the parameters of a run cannot change.
+        The name alone is ambiguous: after `dvc exp remove`, or with `dvc exp run -f`, another experiment can get the
+        same name. That experiment needs a new run in MLflow, because the parameters of a run cannot change.
         """
         return digest([self.name, self.commit, self.params])
 
@@ -48,7 +49,8 @@ class Experiment:
     def label(self) -> str:
         """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
 
-        MLflow shows about 20 characters of a name, so the section of a parameter is left out if the rest is unique.
+        MLflow shows about 20 characters of a name, so the section of a parameter, such as `model.`, is left out if no
+        other section has a parameter with this name.
         """
         more = len(self.changed) - MAX_NAMED
         parts = [*map(self._brief, self.changed[:MAX_NAMED]), *([f"{more} more"] if more > 0 else [])]
@@ -65,7 +67,7 @@ class Experiment:
 
 
 def this_experiment(params: Params) -> Experiment:
-    """Return the experiment of the stage that is running."""
+    """Return the experiment to which the running stage belongs."""
     commit, flat = baseline(), flatten(params.model_dump())
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     name = name_of_repro(commit)
@@ -78,19 +80,20 @@ def this_experiment(params: Params) -> Experiment:
 
 
 def name_of_repro(commit: str) -> str:
-    """Return the name of the experiment that `dvc repro` runs at a commit."""
+    """Return the name of a `dvc repro` at a commit: `repro-1a2b3c4`, or `repro-uncommitted` if `commit` is ""."""
     return f"repro-{commit[:7] or 'uncommitted'}"
 
 
 def baseline() -> str:
-    """Return the commit that the experiment started from, or "" before the first commit."""
+    """Return the commit from which the running experiment started, or "" before the first commit of the project."""
     return os.environ.get(BASELINE) or head_or_empty()
 
 
 def print_uncommitted(params: Params) -> None:
-    """Print one line that names the uncommitted changes of params.yaml and the command that undoes them.
+    """If params.yaml differs from the last commit, print the changed parameters and the command that restores the file.
 
-    Nothing is printed in the snapshot of a queued experiment, because no other experiment starts from a snapshot.
+    In a queued experiment, which runs in a temporary copy of the project, print nothing, because no other
+    experiment starts from this copy.
 
     Raises:
         RefusedError: git refuses to read the project, because another user owns it.
@@ -105,10 +108,10 @@ def print_uncommitted(params: Params) -> None:
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Return the splits that a stage of this kind reads, as datasets for MLflow.
+    """Return the splits that a stage of kind `kind` reads, each as a dict that describes a dataset for MLflow.
 
-    Each dataset has a name, a source, a split and a length. Its `digest` is DVC's digest of the folder of all splits,
-    and `text` is DVC's digest of the cleaned text. The list is empty before stage split has run.
+    In each dict, `digest` is DVC's digest of the folder with all splits, and `text` is DVC's digest of the folder with
+    the cleaned text. The list is empty before stage split has run, and for stages that read no split.
     """
     try:
         record = read_lock()["split"]

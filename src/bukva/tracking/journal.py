@@ -1,4 +1,4 @@
-"""Journals: the events of a stage execution, one JSON object per line, appended while the stage runs.
+"""Write and read journals. A journal contains the events of one stage execution, one JSON object per line, and files.
 
     <project root>/.bukva/journal/<experiment>/<stage>-<8 digits>/
         journal.jsonl    a start event, then metrics, artifact and model events, then an end event. Every event has a
@@ -6,15 +6,17 @@
         artifacts/       hard links to the files that the stage wrote
         code.zip         only for a training: the code of bukva, which runs the model without the repository
     <project root>/.bukva/journal/<experiment>/notes-<key>/
-        tags.json, artifacts/    notes on an experiment, added after its stages have ended
+        tags.json, artifacts/    tags and files for an experiment, added after its stages have ended. <key> is
+                                     `Experiment.key`
 
-Every execution of a stage writes a new journal. A training that resumes from a checkpoint logs its earlier points
-again, so its journal contains the complete curve.
+Every execution of a stage writes a new journal. A training that resumes from a checkpoint logs its earlier metrics
+again, so its journal contains the complete loss curve.
 
-Artifacts are hard links because a queued experiment runs in a folder that DVC deletes. A link is safe because bukva
-replaces files and never modifies them. The process that writes a journal holds a lock on its file, and the operating
-system releases the lock when the process ends, even if it is killed. So a journal that has neither a lock nor an end
-event belongs to a killed process.
+Artifacts are hard links, because a queued experiment runs in a folder that DVC deletes at the end. The content of a
+hard link does not change, because bukva replaces output files and never modifies them.
+
+The process that writes a journal holds a lock on journal.jsonl. The operating system releases the lock when the process
+ends, even if it is killed. So a journal without a lock and without an end event belongs to a killed process.
 """
 
 import contextlib
@@ -49,14 +51,14 @@ Event = dict[str, Any]
 
 FILE, ARTIFACTS, TAGS, CODE = "journal.jsonl", "artifacts", "tags.json", "code.zip"
 NOTE_CHARS = 1000  # maximum length of the note in an end event
-PACKAGE = Path(__file__).parents[1]  # the code that is running, also in the snapshot of an experiment
+PACKAGE = Path(__file__).parents[1]  # code of this process; a queued experiment has its own copy of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
 DISTRIBUTIONS = (
     "jinja2", "mlflow", "numba", "numpy", "pandas", "pydantic", "pyyaml", "ruamel.yaml", "safetensors", "tokenizers",
     "torch",
 )  # fmt: skip
 LOCK_SECONDS = 10
-WAIT_SECONDS = 10  # time for the last events to reach MLflow; then the stage ends and leaves the sender running
+WAIT_SECONDS = 10  # time that a stage waits until its last events are in MLflow; then it ends, and the sender continues
 REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 
@@ -65,7 +67,7 @@ REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 @dataclass(frozen=True)
 class Journal:
-    """A journal in a folder, with its start event."""
+    """The journal in `folder`. Its first event, `start`, has the experiment, the parameters and the stage."""
 
     folder: Path
     start: Event
@@ -77,27 +79,28 @@ class Journal:
 
     @property
     def key(self) -> str:
-        """Key of the experiment (see `Experiment.key`)."""
+        """Digest that identifies the experiment (see `Experiment.key`)."""
         return str(self.start["key"])
 
     @property
     def notes(self) -> Path:
-        """Folder of the notes on the experiment; it may not exist."""
+        """Folder with the tags and files that `save_note` saved for the experiment. It may not exist."""
         return self.folder.parent / f"notes-{self.key}"
 
     def read(self, offset: int = 0) -> tuple[list[Event], int]:
-        """Return the complete events from byte `offset` on, and the offset at which the next event starts."""
+        """Return the complete events from byte `offset` on, and the offset to read from next time."""
         new = (self.folder / FILE).read_bytes()[offset:]
         complete = new[: new.rfind(b"\n") + 1]  # a line without a newline is still being written
         return list(filter(None, map(_parse, complete.splitlines()))), offset + len(complete)
 
     def status(self) -> tuple[str, int | None]:
-        """Return the status of the execution, and when it ended in milliseconds since 1970.
+        """Return the status and the end of the execution.
 
-        The status is RUNNING, FINISHED, FAILED or KILLED. A running execution has None as its end.
+        The status is RUNNING, FINISHED, FAILED or KILLED. The end is in milliseconds since 1970, or None for RUNNING.
+        If a killed execution wrote no end event, its end is the time at which it last wrote to the journal.
         """
         with (self.folder / FILE).open("rb") as file:
-            try:  # before reading the last event, because an unlocked file no longer grows
+            try:  # check the lock before the last event is read, because an unlocked file no longer grows
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 is_abandoned = True
             except OSError:
@@ -108,11 +111,11 @@ class Journal:
             return ("KILLED", os.fstat(file.fileno()).st_mtime_ns // 1_000_000) if is_abandoned else ("RUNNING", None)
 
     def is_running(self) -> bool:
-        """Return whether the stage is being executed."""
+        """Return whether the stage is still running."""
         return self.status()[0] == "RUNNING"
 
     def remove_unfinished(self) -> None:
-        """Remove the files that a killed process left unfinished. No event refers to them."""
+        """Remove files that a killed stage left unfinished in `folder`. No event refers to these files."""
         unfinished = [*(self.folder / ARTIFACTS).glob(".*.part"), *self.folder.glob(".*.part")]
         if unfinished and not self.is_running():
             for file in unfinished:
@@ -124,19 +127,27 @@ class Journal:
 
 
 def journals_root() -> Path:
-    """Return the folder of all journals. A stage that runs in a snapshot uses the folder of the original repository."""
+    """Return the folder of all journals.
+
+    The folder is in the original project, even for a queued experiment, which runs in a temporary copy of the project.
+    """
     return project_root() / ".bukva" / "journal"
 
 
 def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
-    """Return all journals, oldest first, optionally only those of one experiment name or key."""
+    """Return journals, the oldest first. By default, return the journals of all experiments.
+
+    Args:
+        experiment: return only journals of experiments with this name.
+        key: return only journals of the experiment with this `Experiment.key`.
+    """
     opened = [open_journal(file.parent) for file in journals_root().glob(f"{experiment}/*/{FILE}")]
     matching = [journal for journal in opened if journal and key in ("", journal.key)]
     return sorted(matching, key=lambda journal: (journal.start["at"], journal.id))
 
 
 def open_journal(folder: Path) -> Journal | None:
-    """Return the journal in a folder, or None if the process was killed before it completed the first line."""
+    """Return the journal in a folder, or None if the folder has no journal with a complete start event."""
     try:
         with (folder / FILE).open("rb") as file:
             start = _parse(file.readline())
@@ -157,12 +168,14 @@ def _parse(line: bytes) -> Any:
 
 
 class JournalWriter:
-    """Writer for the journal of one stage execution.
+    """Writer for the journal of one stage execution. The constructor writes the start event.
 
-    A full or read-only disk never stops the stage; MLflow then misses the events that could not be written.
+    A full or read-only disk never stops the stage. Events that cannot be written will be missing in MLflow.
 
-    restored: whether DVC restored the outputs from its cache instead of running the stage.
-    silent: write nothing, because another process writes the journal of this stage.
+    stage: name of the stage.
+    params: all parameters of params.yaml.
+    restored: True if DVC restored the outputs from its cache instead of running the stage.
+    silent: True to write nothing, because another process of the same training writes the journal.
     """
 
     def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
@@ -179,34 +192,44 @@ class JournalWriter:
             folder = journals_root() / start["id"]
             folder.mkdir(parents=True)
             self.folder, self._file = folder, (folder / FILE).open("ab", buffering=0)
-            with contextlib.suppress(OSError):  # on a file system without locks, readers always see RUNNING
+            # on a file system without locks, a killed stage looks like a running one
+            with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._write(**start)
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Log the values of metrics at a step."""
+        """Log metrics (name -> value) at a step of the training."""
         self._write("metrics", step=step, values={name: float(value) for name, value in values.items()})
 
     def artifact(self, path: Path) -> None:
-        """Log a file, or a folder with all its content. A later artifact with the same name replaces it."""
+        """Log a file, or a folder with all its content. An earlier artifact with the same file name is replaced."""
         self._link_and_log("artifact", path)
 
     def text(self, name: str, content: str) -> None:
-        """Log a text as a file that exists only in the journal. A later artifact with the same name replaces it."""
+        """Log `content` as a file that exists only in the journal. It replaces an earlier file named `name`."""
         with self._errors_reported():
             if self.folder:
                 write_text(self.folder / ARTIFACTS / name, content)
                 self._write("artifact", path=name, source="")
 
     def model(self, name: str, folder: Path) -> None:
-        """Log the folder of a trained model, with the code and the packages that are needed to run it elsewhere."""
+        """Log the folder of a trained model.
+
+        The code of bukva and a list of the required packages are logged as well, so that the model can be used
+        elsewhere.
+        """
         with self._errors_reported():
             if self.folder:
                 _pack_code(self.folder / CODE)
                 self._link_and_log("model", folder, name=name, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
-        """Write the end event with the status FINISHED, FAILED or KILLED and the reason, and close the file."""
+        """Write the end event, and close the file.
+
+        Args:
+            status: FINISHED, FAILED or KILLED.
+            note: reason for the status, cut to NOTE_CHARS characters. MLflow shows it as the description of the run.
+        """
         self._write("end", status=status, note=note[:NOTE_CHARS])
         if self._file:
             self._file.close()
@@ -230,25 +253,33 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
-        """Print the first disk error and ignore later ones."""
+        """Catch disk errors of the block. Print only the first error of this writer."""
         try:
             yield
         except OSError as error:
             if not self._has_failed:
                 print(
-                    f"MLflow will miss results of {self.stage}: its journal cannot be written ({error}).",
+                    f"Results of {self.stage} will be missing in MLflow, because the stage cannot write its journal, "
+                    f"the file that is sent there ({error}).",
                     file=sys.stderr,
                 )
             self._has_failed = True
 
 
 def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
-    """Save tags and files, by name, for the MLflow run of an experiment. `start_sync` sends them.
+    """Save a note, that is tags and files to add to the MLflow run of an experiment. `start_sync` sends the note.
 
-    Without a key, the note belongs to the newest experiment of this name. A disk error is printed and not raised.
+    A disk error is printed, not raised.
+
+    Args:
+        experiment: name of the experiment.
+        tags: name of a tag -> its text.
+        files: name of a file -> its content.
+        key: the `Experiment.key`. Without a key, the note belongs to the newest experiment with this name.
 
     Returns:
-        Whether the note was saved. It is not saved if no stage of the experiment has a journal on this machine.
+        True if the note was saved. False after a disk error, or if no stage of the experiment has a journal on this
+        machine.
     """
     try:
         journals = read_journals(experiment, key)
@@ -263,7 +294,7 @@ def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, byte
                         unfinished.write_bytes(content)
         return bool(journals)
     except (OSError, KeyError, ValueError) as error:
-        print(f"MLflow will miss a note on {experiment}, because it cannot be saved ({error}).", file=sys.stderr)
+        print(f"A note on {experiment} cannot be saved, so it will be missing in MLflow ({error}).", file=sys.stderr)
         return False
 
 
@@ -289,7 +320,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
 
 
 def requirements() -> list[str]:
-    """Return the packages with their installed versions, without local suffixes (`+cpu` in 2.13.0+cpu)."""
+    """Return NAME==VERSION for each package in DISTRIBUTIONS, without version suffixes such as `+cpu`."""
     return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
@@ -301,11 +332,11 @@ def _pack_code(archive: Path) -> None:
 
 
 def _link(path: str | Path, link: str | Path) -> None:
-    """Create a hard link to a file, or a copy where hard links are impossible."""
+    """Make `link` a hard link to the file `path`, or a copy of it if hard links are impossible."""
     Path(link).unlink(missing_ok=True)
     try:
         os.link(os.path.realpath(path), link)  # DVC can be configured to put symbolic links in the workspace
-    except OSError:  # another file system, or one without links
+    except OSError:  # the link is on another file system, or on one without hard links
         shutil.copyfile(path, link)
 
 
@@ -314,16 +345,16 @@ def _link(path: str | Path, link: str | Path) -> None:
 
 @contextlib.contextmanager
 def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[JournalWriter]:
-    """Write the journal of the stage that runs in the block.
+    """Yield the writer of a new journal for the stage that runs in the block, and write the end event after the block.
 
-    The end event has the status FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the
+    The status in the end event is FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the
     block, so that the stage can save its state.
 
     A second process, the sender, sends the journal of a training to MLflow while the training runs. For other stages
-    it starts only after a failure: importing mlflow takes longer than these stages, and stage publish sends their
-    journals anyway.
+    the sender starts only after a failure: importing mlflow takes longer than these stages, and stage publish sends
+    their journals anyway.
 
-    silent: see JournalWriter.
+    silent: see `JournalWriter`.
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
     sender = _start_sender(log) if stages()[stage].kind == "training" else None
@@ -346,7 +377,7 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
 def start_sync() -> None:
     """Start a process that sends all journals to MLflow, without waiting for it.
 
-    Nothing is raised if the process cannot start, because `bukva sync` sends missing journals later.
+    Nothing is raised if the process cannot start, because a later `bukva sync` sends the journals.
     """
     with contextlib.suppress(OSError):
         leave_running(start_detached("bukva.tracking.sync"))
@@ -359,7 +390,8 @@ def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
         return start_detached("bukva.tracking.sync", "live", str(log.folder))
     except OSError as error:
         print(
-            f"MLflow is missing results of {log.stage}: the process that sends them did not start ({error}). {REMEDY}",
+            f"The process that sends results to MLflow did not start ({error}), so MLflow is missing results of "
+            f"{log.stage}. {REMEDY}",
             file=sys.stderr,
         )
         return None
@@ -367,7 +399,7 @@ def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
 
 def _status_after(error: BaseException) -> tuple[str, str]:
     match error:
-        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # a shell's exit statuses for Ctrl-C and SIGTERM
+        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # exit statuses of a shell for Ctrl-C and SIGTERM
             return "KILLED", "Interrupted."
         case SystemExit(code=None | 0):
             return "FINISHED", ""

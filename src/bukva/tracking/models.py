@@ -1,4 +1,4 @@
-"""Trained models in MLflow: log them with their training run, score and register them, and download them.
+"""Log trained models in MLflow, log their scores, register the scored models, and download registered models.
 
 A logged model consists of code, weights, requirements, a signature and an input example; it contains no pickle. Each
 step first looks up which parts are already in the store. So a later process completes an interrupted upload, and
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
-SCORED_ON = "val"  # split that decides which version is `best`
+SCORED_ON = "val"  # split whose score decides which version gets the alias `best`
 DESCRIPTION = (
     "Each version is the model of one scored experiment of bukva. The alias `best` points to the version with the "
     "fewest bits per character on val. It compares only scores on one text: the newest text on which every model was "
@@ -47,9 +47,11 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 def log_model(
     client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
 ) -> None:
-    """Log the model of a journal event, unless the store already has it.
+    """Log the model of a journal event in MLflow, unless MLflow already has this model.
 
-    runs: the training run, then other runs that list the model as an output.
+    event: event of `journal` whose `record` is `model`.
+    runs: the run of the training, and then other runs that list the model as an output.
+    params: parameters to log with the model.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
@@ -75,9 +77,12 @@ def log_model(
 
 
 def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write a model from a journal to a new folder, in MLflow's format.
+    """Write the model of a journal event to a new folder, in MLflow's format.
 
-    Copies of code and weights are left next to the folder.
+    Copies of the code and the weights are left in the parent of `folder`.
+
+    artifact: folder of the model's files in the journal.
+    model: the entry that MLflow has created for the model.
     """
     import mlflow.pyfunc
     import pandas as pd
@@ -99,9 +104,9 @@ def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Return the signature of the model.
+    """Return MLflow's signature of a model: the columns of its input and output, and the parameters of a request.
 
-    A row has a prompt to continue or a text to score. The parameters are the settings of section `sample`.
+    An input row has a prompt to continue or a text to score. The defaults of the parameters are `sample.*` in `params`.
     """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
@@ -114,13 +119,13 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 
 
 def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
-    """Log the scores of stage evaluate for a model, and register the model.
+    """Log the scores of a model in MLflow, and register the model.
 
-    Nothing is logged if the store has no model of this experiment, because the training belongs to an earlier
-    experiment then.
+    Do nothing if MLflow has no model `name` of this experiment. In that case, an earlier experiment trained the model.
 
-    name: gpt or bigram.
-    scores: bits per character by split, and `accuracy`.
+    journal: journal of stage evaluate.
+    name: `gpt` or `bigram`.
+    scores: split -> bits per character; `accuracy` -> accuracy.
     at: time of the scores, in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus, Metric
@@ -145,7 +150,12 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model unless it is registered already, and update the tags of its version."""
+    """Register a scored model, unless it is registered already, and update the tags of its version.
+
+    name: name under which the model is registered.
+    start: start event of the journal of stage evaluate.
+    bits: score on SCORED_ON in bits per character.
+    """
     tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
     tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
     source, by_name = model.artifact_location, f"name = '{name}'"
@@ -154,15 +164,17 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
         if not client.search_registered_models(by_name):
             client.create_registered_model(name, description=DESCRIPTION)
         version = client.create_model_version(name, source, model.source_run_id, tags, model_id=model.model_id)
-    for key, value in tags.items() - version.tags.items():  # changed if other code scored the model again
+    # a tag differs if another version of the code has scored the model
+    for key, value in tags.items() - version.tags.items():
         client.set_model_version_tag(name, version.version, key, value)
-    if VERSIONS not in model.tags:  # an MLflow server sets this tag itself; with a database nothing else does
+    # an MLflow server sets this tag itself, but if the store is a database, bukva has to set it
+    if VERSIONS not in model.tags:
         registered = json.dumps([{"name": name, "version": int(version.version)}])
         client.set_logged_model_tags(model.model_id, {VERSIONS: registered})
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and its split parameters. Only scores on the same text are comparable."""
+    """Return a digest of the cleaned text and the split parameters. Only scores with equal digests are comparable."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
@@ -172,8 +184,8 @@ def _text(start: Event) -> str:
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
     """Point the aliases `best` and `best-CORPUS` of each registered model to its best version.
 
-    Only versions that were scored on one text are compared: the newest text on which every registered model was
-    scored. If no such text exists, the aliases are not moved.
+    `best-CORPUS` considers only versions for the corpus `corpus`. Scores are compared on a single text: the newest text
+    on which every registered model was scored. If no such text exists, the alias is not moved.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]
@@ -191,7 +203,7 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
 
 
 def _allowed(name: str) -> str:
-    """Replace the characters that MLflow does not allow in a name."""
+    """Replace each character that MLflow does not allow in a name by a hyphen."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
@@ -217,7 +229,7 @@ def fetch(uri: str, into: Path) -> Path:
             f"The MLflow database {path} does not exist. Go to the folder of the project, or set MLFLOW_TRACKING_URI."
         )
     with errors_in_one_line():
-        connect()  # also limits what MLflow prints
+        connect()  # connect also limits what MLflow prints
         from mlflow.artifacts import download_artifacts
 
         files = download_artifacts(f"{uri}/artifacts", None, None, str(into), tracking_uri(), tracking_uri())

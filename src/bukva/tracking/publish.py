@@ -24,9 +24,9 @@ SYNC_SECONDS = 60
 
 
 def publish(params: Params) -> None:
-    """Write the missing journals of this experiment, send all journals to MLflow, and print the result.
+    """Write the missing journals of this experiment, send all journals to MLflow, and print whether this succeeded.
 
-    Nothing is raised, because a tracking error must not fail an experiment whose results are complete.
+    Nothing is raised, because an error of the tracking must not fail an experiment whose results are complete.
     """
     try:
         experiment, lock = this_experiment(params), read_lock()
@@ -39,17 +39,19 @@ def publish(params: Params) -> None:
             print(f"MLflow is missing results of {experiment.name}. {REMEDY}{restored}")
         else:
             print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
-    except Exception as error:  # dvc.lock and journals may contain anything
-        print(f"MLflow is missing results of this experiment ({explain(error)}).")
+    except Exception as error:  # a damaged dvc.lock or journal can cause any exception
+        print(f"MLflow is missing results of this experiment, because of an error ({explain(error)}).")
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether this experiment needs a journal for the current outputs of a stage.
+    """Return whether a journal must be written for the current outputs of a stage.
 
-    A finished journal counts only if its files equal the files in the checkout: after an edit is undone, DVC restores
-    earlier outputs. Without a finished journal, a stage needs one if its outputs changed since the baseline; otherwise
-    the stage is not part of this experiment. Stage evaluate also needs a journal if the experiment trained a model and
-    got the same outputs again, because MLflow registers only models that have a score.
+    If the stage has a finished journal, a new one is needed only if the files in the journal differ from the files in
+    the checkout. This happens after an edit is undone, because DVC then restores earlier outputs.
+
+    If the stage has no finished journal, one is needed if dvc.lock and the dvc.lock of the baseline differ for this
+    stage. Otherwise the stage is not part of this experiment. Stage evaluate also needs a journal if the experiment
+    trained a model, because MLflow registers only models that have a score.
     """
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
@@ -61,7 +63,7 @@ def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bo
 
 
 def _has_present_files(journal: Journal) -> bool:
-    """Return whether the artifacts of a journal equal the files in the checkout. Missing files are skipped."""
+    """Return whether the artifacts of a journal equal the files in the checkout. Files missing there are skipped."""
     return all(
         _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
@@ -70,7 +72,7 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Return the digest of a file, or the digests of all files in a folder, by relative path."""
+    """Return relative path -> SHA-256 for all files in the folder `path`. If `path` is a file, the only key is `.`."""
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 

@@ -1,4 +1,6 @@
-"""The MLflow store: its address, its error messages without passwords, and the runs of bukva.
+"""Open the MLflow store, report its errors without passwords, and create and update the runs of bukva.
+
+The store is an MLflow server or a database. By default, it is the SQLite database mlflow.db of the project.
 
 mlflow is imported inside functions for two reasons: the import takes a second or more, and it reads environment
 variables that must be set first.
@@ -30,7 +32,7 @@ ARTIFACTS_FOLDER = "mlruns"
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
 MAX_RUNS = 50_000  # the most runs that MLflow returns in one response
-MAX_MESSAGE_CHARS = 300  # a proxy may send a whole page in one line
+MAX_MESSAGE_CHARS = 300  # a proxy may answer with a whole HTML page in one line
 # Defaults for variables that the user has not set.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -40,28 +42,28 @@ ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # MLflow would log a traceback; bukva reports each error in one line
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow would print the server's address with its password
 }
-JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: id of the stage's journal, key of its experiment
+JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags of a run: `Journal.id` and `Experiment.key`
 
 
-# ---- the address, and errors without passwords
+# ---- the URI, and errors without passwords
 
 
 def tracking_uri() -> str:
-    """Return the address of the store: MLFLOW_TRACKING_URI, or the project's own database.
+    """Return the URI of the MLflow store: MLFLOW_TRACKING_URI, or by default the database of the project.
 
-    The path of a database is absolute, because a relative path would name a different database in each folder.
+    The path of an SQLite database is absolute, because a relative path would name a different file in each folder.
     """
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
 
 
 def check_address() -> None:
-    """Check that MLFLOW_TRACKING_URI can name a store.
+    """Check that MLFLOW_TRACKING_URI is the URI of a server or a database.
 
-    MLflow's own error is hard to understand: `localhost:5000` raises a KeyError.
+    MLflow's own error is hard to understand: it raises a KeyError for `localhost:5000`.
 
     Raises:
-        BukvaError: the address names a folder, or has no scheme.
+        BukvaError: the variable names a folder, or its value has no scheme such as http.
     """
     uri = tracking_uri()
     is_folder = uri.startswith("file:") or "://" not in uri
@@ -73,13 +75,13 @@ def check_address() -> None:
 
 
 def database_path() -> Path | None:
-    """Return the file of the store, or None if the store is not an SQLite database."""
+    """Return the path of the MLflow store if it is an SQLite database, and None otherwise."""
     address = _database()
     return Path(address.database) if address is not None else None
 
 
 def store_name() -> str:
-    """Return the name of the store for messages: the path of the database, or the address without secrets."""
+    """Return the name of the MLflow store for messages: the path of the SQLite database, or the URI without secrets."""
     return str(database_path() or redact_url(tracking_uri()))
 
 
@@ -89,10 +91,10 @@ def experiment_name() -> str:
 
 
 def _database() -> "URL | None":
-    """Return the address of the SQLite database with an absolute path, or None for another kind of store.
+    """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite.
 
-    The address names the driver, because for plain `sqlite:///` MLflow creates the parent folder without decoding
-    the path: a folder a?b would become a%3Fb.
+    The URL names the driver. Without a driver (`sqlite:///`), MLflow would create the parent folder without decoding
+    the path, so a folder a?b would become a%3Fb.
     """
     from sqlalchemy.engine import make_url
 
@@ -104,9 +106,9 @@ def _database() -> "URL | None":
 
 
 def explain(error: BaseException) -> str:
-    """Describe the innermost cause of an error in one line, because MLflow wraps errors several times.
+    """Return a one-line description of the innermost cause of an error. (MLflow wraps errors in other errors.)
 
-    Users, passwords and tokens are hidden.
+    User names, passwords and tokens are hidden.
     """
     while not isinstance(error, BukvaError) and (
         cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -122,7 +124,7 @@ def explain(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Raise any error as a BukvaError of one line, because a traceback would show addresses with passwords."""
+    """Replace any error of the block by a one-line BukvaError, because a traceback would show URLs with passwords."""
     try:
         yield
     except BukvaError:
@@ -136,20 +138,29 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """The MLflow experiment, usually `bukva`, that holds all results."""
+    """The MLflow experiment that contains all runs of bukva. (In MLflow, an experiment is a group of runs.)"""
 
     client: "MlflowClient"
     experiment_id: str
 
     def runs(self, key: str = "") -> list["Run"]:
-        """Return the runs that bukva created, including deleted ones; optionally only the runs with one key."""
+        """Return the runs that bukva created, including deleted runs.
+
+        With `key`, return only the runs of the experiment with this `Experiment.key`.
+        """
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
         return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS))
 
     def create(self, start: Event, parent: "Run | None" = None) -> "Run":
-        """Create a run: without `parent` the run of an experiment, else the run of a stage execution below `parent`."""
+        """Create the run of an experiment, or the run of a stage execution.
+
+        Args:
+            start: start event of the journal of the stage.
+            parent: run of the experiment, below which MLflow shows the run of the stage. Without `parent`, the run of
+                the experiment itself is created.
+        """
         tags = {
             "bukva.experiment": start["experiment"],
             KEY: start["key"],
@@ -175,33 +186,35 @@ class Store:
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
 
     def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
-        """Set the status of a run, and when it ended in milliseconds since 1970."""
+        """Set the status of a run. Also set its end, in milliseconds since 1970, unless the status is RUNNING."""
         if status == "RUNNING":
             self.client.update_run(run.info.run_id, status)
         else:
             self.client.set_terminated(run.info.run_id, status, ended_at)
 
     def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
-        """Log points of metrics for a run; do nothing without points."""
+        """Log points of metrics for a run in one request. Send no request if there are no points."""
         if points:
             self.client.log_batch(run.info.run_id, points)
 
     def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
-        """Set tags of a run in one request."""
+        """Set tags (name -> text) of a run in one request."""
         from mlflow.entities import RunTag
 
         self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
 
 def connect() -> Store:
-    """Open the store that MLFLOW_TRACKING_URI names, or the project's own database.
+    """Open the MLflow store that MLFLOW_TRACKING_URI names, or by default the database of the project.
 
-    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if they create
-    the tables of a database at the same time.
+    If the database or the MLflow experiment does not exist, it is created. The process holds a lock while it does this,
+    because processes fail if they create the tables of a database at the same time.
+
+    The environment variables in ENVIRONMENT are set as well, except for variables that the user has set.
 
     Raises:
-        BukvaError: the address names no store, the database stores artifacts in another project, or a user has deleted
-            the MLflow experiment.
+        BukvaError: MLFLOW_TRACKING_URI does not name a store, the database stores artifacts in another project, or a
+            user has deleted the MLflow experiment.
         Exception: MLflow raises an error, or the database is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
@@ -216,12 +229,13 @@ def connect() -> Store:
             _prepare_database(path, artifacts)
         client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
         if client.get_experiment_by_name(name) is None:
-            with contextlib.suppress(MlflowException):  # another machine, which has a separate lock, may be faster
+            # another machine, which has a separate lock, may create the experiment first
+            with contextlib.suppress(MlflowException):
                 client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
         experiment = client.get_experiment_by_name(name)
         if experiment.lifecycle_stage == "deleted":
             raise BukvaError(
-                f"{store_name()}: experiment {name} was deleted there and cannot receive results. To restore it: "
+                f"{store_name()}: the MLflow experiment {name} was deleted and cannot receive results. To restore it: "
                 f"mlflow experiments restore --experiment-id {experiment.experiment_id}. To use another experiment: "
                 f"export {EXPERIMENT_NAME}=NAME"
             )
@@ -229,10 +243,13 @@ def connect() -> Store:
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
-    """Create the database if it is missing, and check that it can be used.
+    """Create the database if it is missing, and check that it can be read and belongs to this project.
 
     MLflow cannot open a database if creating its tables was interrupted, so the tables are created in a temporary
     file. The check fails fast, whereas MLflow retries a locked or broken database for 100 s or more.
+
+    path: file of the database.
+    artifacts: URI of the folder for artifacts of a new database.
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
@@ -254,7 +271,7 @@ def _prepare_database(path: Path, artifacts: str) -> None:
 
 
 def lost_models() -> int:
-    """Return the number of models whose files were deleted from this machine, or 0 if the store is not SQLite."""
+    """Return how many logged models lack their files on this machine, or 0 if the MLflow store is not SQLite."""
     if not (path := database_path()):
         return 0
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -264,5 +281,8 @@ def lost_models() -> int:
 
 
 def lock() -> FileLock:
-    """Return the lock to hold while looking up and creating a run, so that two processes do not create it twice."""
+    """Return the lock that a process holds while it looks up a run and creates the run if it is missing.
+
+    Without the lock, two processes could create the same run.
+    """
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

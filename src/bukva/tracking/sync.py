@@ -1,12 +1,12 @@
 """Send journals to an MLflow store.
 
-`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER` it sends the journal of a
-running training until the training ends.
+`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, where FOLDER is the journal
+of a running training, it sends new events at intervals until the training ends.
 
-Sending twice adds nothing. Runs are identified by their tags, MLflow ignores a point whose name, step, time and value
-it already has, and an artifact replaces an earlier artifact with the same name. A tag of each run records how many
-bytes of the journal the store has. So the next call completes a transfer that was interrupted, or that failed because
-another machine sent the same journal at that moment.
+Sending a journal twice adds nothing. Runs are identified by their tags, MLflow ignores a point whose name, step, time
+and value it already has, and an artifact replaces an earlier artifact with the same name. A tag of each run records how
+many bytes of the journal the store has. So the next call completes a transfer that was interrupted, or that failed
+because another machine sent the same journal at that moment.
 """
 
 import contextlib
@@ -41,15 +41,19 @@ from bukva.tracking.store import (
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
-ROUND_SECONDS = 10.0  # interval between transfers; the training needs the cores
-PAUSE_SECONDS = 0.5  # interval between checks for the end of the stage, because the stage waits for the last transfer
-SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: number of bytes sent from the journal, digest of the notes
-DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: description, digest of the generated one
+ROUND_SECONDS = 10.0  # interval between transfers; it is long, because the training needs the cores
+# Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
+PAUSE_SECONDS = 0.5
+# Tags of a run: the number of bytes of the journal that were sent, and the digest of the notes that were sent.
+SYNCED, NOTES = "bukva.synced", "bukva.notes"
+# Tags of a run: its description, and the digest of the last description that bukva wrote.
+DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # stage and artifact with the scores of all models, named as in DVC
-# The run of an experiment also shows SAMPLES, the model MAIN with the metrics COMPARED, and the LOSSES of the other
-# models, for example as `bigram.val_bits_per_char`. MLflow draws a chart per metric, and more charts would hide these.
+# These results of stages are also sent to the run of the experiment: the artifacts SAMPLES, the model MAIN with its
+# metrics COMPARED, and the LOSSES of the other models, named as in `bigram.val_bits_per_char`. Other metrics are not,
+# because MLflow draws a chart for each metric, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
 COMPARED = (
@@ -79,23 +83,26 @@ def sync() -> str:
     summary = f", except for {were_deleted}. {restore}" if deleted else "."
     if lost:
         summary += (
-            f"\nLogged models without files: {lost}. To recreate the files, delete the database, including your own "
-            "edits in MLflow, and run `bukva sync`."
+            f"\nLogged models without files: {lost}. To recreate the files, delete the database and run `bukva sync`. "
+            "Your own edits in MLflow will be lost."
         )
     return f"{store_name()} has all {len(journals)} stage executions{summary}"
 
 
 def live(journal: Journal) -> bool:
-    """Send new events of a training's experiment to MLflow at intervals, until the training has ended.
+    """Send new events to MLflow at intervals until a training has ended, and once more after its end.
 
-    Each error is printed once. The last attempt is made after the stage has ended.
+    Each error is printed once.
+
+    Args:
+        journal: journal of the training. Other journals of the same experiment are sent as well.
 
     Returns:
-        Whether the last attempt sent everything.
+        Whether everything was sent after the end.
     """
     store, printed = None, set[str]()
     while True:
-        # checked before reading, so that the last attempt reads all events
+        # check this before the events are read, so that the last attempt reads all of them
         size, is_running = journal.size(), journal.is_running()
         try:
             store = store or connect()
@@ -123,7 +130,10 @@ def _print_trouble(journal: Journal, trouble: str) -> None:
 
 
 def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals and notes to a store; return a message for each folder whose content is invalid."""
+    """Send journals, and the notes on their experiments, to a store.
+
+    Return a message for each folder whose content is invalid and was not sent.
+    """
     keys, troubles = {journal.key for journal in journals}, list[str]()
     key = keys.pop() if len(keys) == 1 else ""
     sent = _by_identity(store.runs(key))
@@ -141,14 +151,14 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return the runs by identity: the journal id for the run of a stage, the key for the run of an experiment."""
+    """Return `Journal.id` -> run for the runs of stages, and `Experiment.key` -> run for the runs of experiments."""
     return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
 
 
 def _is_complete(run: "Run | None", journal: Journal) -> bool:
-    """Return whether nothing of a journal is left to send.
+    """Return whether `run`, the run of the stage execution, has everything from its journal.
 
-    A run that a user deleted counts as complete, so it is not created again.
+    If a user has deleted the run, it counts as complete and is not created again. With `None`, return False.
     """
     if run is None or _is_deleted(run):
         return run is not None
@@ -163,12 +173,12 @@ def _is_deleted(run: "Run") -> bool:
 
 
 def _synced(run: "Run") -> int:
-    """Return the number of bytes of the journal that a run already contains."""
+    """Return how many bytes of its journal an MLflow run already has."""
     return int(run.data.tags.get(SYNCED, 0))
 
 
 def _unsent_digest(notes: Path, parent: "Run") -> str:
-    """Return the digest of the notes on an experiment, or "" if the experiment's run has them all."""
+    """Return the digest of the files in folder `notes`, or "" if `parent`, the experiment's run, has the same files."""
     files = [file for file in sorted(notes.rglob("*")) if file.is_file() and not file.name.startswith(".")]
     current = digest([(str(file.relative_to(notes)), sha256(file)) for file in files]) if files else ""
     return "" if parent.data.tags.get(NOTES) == current else current
@@ -176,9 +186,9 @@ def _unsent_digest(notes: Path, parent: "Run") -> str:
 
 @contextlib.contextmanager
 def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
-    """Collect the error of a folder with invalid content, because other folders can still be sent.
+    """If the content of `folder` is invalid, append a message to `troubles` instead of raising the error.
 
-    An error of the store is raised.
+    Other folders can then still be sent. Errors of the store are raised.
     """
     from mlflow.exceptions import MlflowException
 
@@ -194,13 +204,16 @@ def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
 
 
 def _send(store: Store, journal: Journal) -> None:
-    """Send the new events of a journal to the run of its stage, and some of them to the run of its experiment."""
+    """Send the new events of a journal to the run of the stage, and some of them also to the run of the experiment.
+
+    Missing runs are created. If a user has deleted the run of the experiment, nothing is sent.
+    """
     sent = _by_identity(store.runs(journal.key))
     parent = sent.get(journal.key) or store.create(journal.start)
     if _is_deleted(parent):
         return
     run = sent.get(journal.id) or store.create(journal.start, parent)
-    status, ended_at = journal.status()  # read before the events, because no event follows an end
+    status, ended_at = journal.status()  # read the status before the events: after the end, no event is added
     events, offset = journal.read(_synced(run))
     if _synced(run) == 0:
         _send_inputs(store, journal.start, parent, run)
@@ -215,12 +228,12 @@ def _send(store: Store, journal: Journal) -> None:
     _update_parent(store, journal.start)
     if why := [event["note"] for event in events if event["record"] == "end" and event["note"]]:
         store.tag(run, {DESCRIPTION: why[0]})
-    # set last, so that after an interruption the same events are sent again, with the same result
+    # set this tag last: after an interruption, the same events are sent again, which changes nothing
     store.tag(run, {SYNCED: str(offset)})
 
 
 def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
-    """Send the parameters, and the datasets that the stage reads."""
+    """Send all parameters to `parent`, the parameters of the stage to `run`, and the datasets of the stage to both."""
     from mlflow.entities import Param
 
     datasets = [_dataset(split) for split in start["datasets"]]
@@ -231,21 +244,21 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
 
 
 def _send_points(store: Store, start: Event, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send points of metrics to the run of the stage, and the compared metrics also to the run of its experiment."""
+    """Send points of metrics to `run`, the run of the stage, and some of them (see `_compared`) also to `parent`."""
     points = _points(events)
     store.log_points(run, points)
     store.log_points(parent, _new_points(store, parent, _compared(points, start)))
 
 
 def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send files and folders. An artifact that was logged several times is sent once."""
+    """Send artifacts to `run`, and SAMPLES also to `parent`. An artifact that was logged several times is sent once."""
     for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
         for each in (run, parent) if (journal.start["stage"], path) in SAMPLES else (run,):
             store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
 
 
 def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send the scores of stage evaluate, if the events contain them, to both runs and to the logged models."""
+    """If `events` contain the scores of stage evaluate, send the scores to both runs and to the registered models."""
     from mlflow.entities import Metric
 
     scored_at = [event["at"] for event in events if (journal.start["stage"], event.get("path")) == SCORES]
@@ -262,9 +275,10 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent
 
 
 def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list["Metric"]:
-    """Return the points whose values are new to the run of an experiment.
+    """Return the points whose metric, step and value `parent`, the run of an experiment, does not have yet.
 
-    A stage that is executed again, resumed, or restored in a second clone logs the same curve at other times.
+    A stage that is executed again, resumed, or restored in a second clone logs the same curve with other times. MLflow
+    would add each point again.
     """
     names = {point.key for point in points}
     history = [point for name in names for point in store.client.get_metric_history(parent.info.run_id, name)]
@@ -278,8 +292,10 @@ def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list
 def _update_parent(store: Store, start: Event) -> None:
     """Update the status and the description of an experiment's run.
 
-    The status is the status of the stage execution that started last, so an earlier killed execution does not count.
-    A description that a user has edited is kept.
+    The new status is the status of the stage execution that started last, so an earlier killed execution does not
+    count. A description that a user has edited is kept.
+
+    start: start event of a journal of the experiment.
     """
     runs = store.runs(start["key"])
     parent = _by_identity(runs)[start["key"]]
@@ -291,7 +307,7 @@ def _update_parent(store: Store, start: Event) -> None:
 
 
 def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, float]) -> str:
-    """Return the description of an experiment in Markdown: its changes, scores, and trained or restored models."""
+    """Describe an experiment in Markdown: its changed parameters, its scores, and its trained and restored models."""
     lines = list[str]()
     if start["commit"]:
         changed = ", ".join(f"`{each}`" for each in start["changed"])
@@ -305,7 +321,7 @@ def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, floa
         made = [run for run in runs if run.data.tags.items() >= kind and run.info.status == "FINISHED"]
         stages = sorted({run.data.tags["bukva.stage"] for run in made})
         lines += [f"{how}: {', '.join(stages)}."] if stages else []
-    return "  \n".join(lines)  # in Markdown, two spaces are a line break
+    return "  \n".join(lines)  # in Markdown, two spaces at the end of a line are a line break
 
 
 # ---- parameters, datasets and metrics in MLflow's types
@@ -319,13 +335,13 @@ def _as_text(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _params_of_stage(start: Event) -> dict[str, str]:
-    """Return the parameters of the sections that a stage reads, as text."""
+    """Return name -> text for the parameters in the sections that the stage reads."""
     sections = start["sections"]
     return {name: text for name, text in _as_text(start["params"]).items() if name.partition(".")[0] in sections}
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
-    """Return a split as a dataset of MLflow."""
+    """Convert a dataset of a start event (see `experiment.datasets`) to MLflow's type."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
@@ -334,7 +350,7 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the points of all metrics in events. Metrics in nats per character are also added in bits.
+    """Return the points of all metrics in `events`. For each point in nats per character, add a point in bits.
 
     Each point has the time of its event, so that MLflow recognizes a point that it already has.
     """
@@ -349,7 +365,10 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """Return the points of a training for the run of its experiment, with the metric names of that run."""
+    """Select the points of a training that are sent to the run of the experiment, and rename their metrics.
+
+    The metrics of MAIN keep their names. Other models get a prefix, as in `bigram.val_bits_per_char`.
+    """
     from mlflow.entities import Metric
 
     model = start["stage"].removeprefix("train-")  # other stages have no such metrics

@@ -1,4 +1,4 @@
-"""An MLflow server on this machine, and the addresses of its pages."""
+"""Start and stop an MLflow server on this machine, and return the URLs of its pages."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from bukva.tracking.store import check_address, connect, errors_in_one_line, tra
 
 PORT = 5000
 STOP_SECONDS = 10
-EXPERIMENTS = {  # query that shows the runs of experiments and hides the runs of their stages
+EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the runs of their stages
     "searchFilter": "tags.`bukva.experiment` != '' AND tags.`bukva.stage` IS NULL",
     "orderByKey": "metrics.`best_val_bits_per_char`",
     "orderByAsc": "true",
@@ -25,13 +25,17 @@ EXPERIMENTS = {  # query that shows the runs of experiments and hides the runs o
 
 @dataclass(frozen=True)
 class Server:
-    """An MLflow server: its address, and its process if this process started it."""
+    """An MLflow server.
+
+    address: URL of the server.
+    process: process of the server if bukva started it, or None for the server that MLFLOW_TRACKING_URI names.
+    """
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Return whether the server answers.
+        """Return whether the server accepts connections. A server that bukva did not start counts as ready.
 
         Raises:
             BukvaError: the process of the server has ended.
@@ -43,7 +47,7 @@ class Server:
         return is_listening(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """Return the address of the page with the charts of all experiments, or with the runs of one experiment.
+        """Return the URL of the page with charts of all experiments, or with the runs of the experiment `experiment`.
 
         Raises:
             BukvaError: MLflow does not answer.
@@ -55,7 +59,7 @@ class Server:
 
 
 def _runs_of(experiment: str) -> str:
-    """Return MLflow's filter for the runs of an experiment.
+    """Return an MLflow filter that selects the runs of an experiment.
 
     A filter cannot escape quotes, so the name is put in the kind of quotes that it does not contain. If a name contains
     both kinds, LIKE with the wildcard `_` matches the double quotes.
@@ -68,9 +72,11 @@ def _runs_of(experiment: str) -> str:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """Yield the server that MLFLOW_TRACKING_URI names, or start one and stop it after the block.
+    """Yield the server that MLFLOW_TRACKING_URI names. If it names no server, start one and stop it after the block.
 
-    port: first port to try for a new server; the next free port is used.
+    All journals are sent to MLflow in the background.
+
+    port: port of a new server. If the port is taken, the next free one is used.
     """
     check_address()
     start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
@@ -95,14 +101,14 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and environment that run module mlflow as a server for this machine.
+    """Return the arguments and the environment variables with which module mlflow runs a server for this machine.
 
-    store: address of the server's database.
+    store: URI of the server's database.
     """
     environment = {
         # by default MLflow starts about fifteen processes for jobs, which bukva does not use
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # an argument would show a password in the address to all users of this machine
+        # if this were an argument, all users of this machine could see a password in the URI
         "MLFLOW_BACKEND_STORE_URI": store,
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
