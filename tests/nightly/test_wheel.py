@@ -15,12 +15,12 @@ from imports import ROOT
 import bukva
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.serving import pyfunc
 from bukva.text.tokenizers.char import CharTokenizer
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
 TOKENIZER = CharTokenizer(sorted("\n абвг"))
+PYFUNC = ROOT / "src" / "bukva" / "serving" / "pyfunc.py"
 CONFIG = GPTConfig(len(TOKENIZER), 2, 1, 6, 7, 0.0)
 LOADED = """
 import bukva, json, sys
@@ -89,7 +89,7 @@ def test_a_model_is_loaded_from_a_wheel_and_writes_as_it_does_here(environment, 
 
 def test_a_model_in_mlflow_answers_in_an_environment_with_a_wheel_only(environment, model, tmp_path):
     served = tmp_path / "served"
-    mlflow.pyfunc.save_model(served, python_model=pyfunc.__file__, artifacts={pyfunc.ARTIFACT: str(model)})
+    mlflow.pyfunc.save_model(served, python_model=str(PYFUNC), artifacts={"model": str(model)})
     done = run(environment, tmp_path, "python", "-W", "ignore", "-c", SERVED, str(served))
     assert done.returncode == 0, done.stderr
     continuation, bits = json.loads(done.stdout.splitlines()[-1])

@@ -30,7 +30,7 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         print(json.dumps(to_json(board, splits), ensure_ascii=False, indent=2))
         return
     how_to_show = "" if with_test else " (to show them: `bukva experiments --test`)"
-    looks_line = f"Looks at scores on this test text so far: {looks}{how_to_show}"
+    looks_line = f"Number of times that scores on this test text have been shown: {looks}{how_to_show}"
     title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(board.rows)}"
     show(title, *table(board, board.rows, splits), [*sentences(board), looks_line], justify="left")
     for rows in board.others:
