@@ -57,7 +57,10 @@ class Estimate:
 
     @property
     def smallest_detectable(self) -> float:
-        """Smallest true difference that 80 % of comparisons with this standard error would detect (Card et al. 2020)."""
+        """Smallest true difference that a comparison with this standard error detects in 80 % of cases.
+
+        Source: Card et al. 2020.
+        """
         return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
 
     def to_json(self) -> dict[str, Any]:
