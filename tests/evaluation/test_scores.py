@@ -213,7 +213,7 @@ def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
     assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_EXCERPTS
     assert list(left_out(found, held_out)) == [
         "scored the GPT on only 112 of 3,999 characters of train: "
-        "on as many ids as val has (split.val), but at most 101 ids"
+        "the number of ids is limited to that of val (split.val), and to 101"
     ]
 
 

@@ -107,7 +107,10 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(night, m
     with pytest.raises(KeyboardInterrupt):
         judge("small")
     assert book.read_ledger().open.trained.name == "small"
-    with pytest.raises(BukvaError, match=r"^Try 1 \(small\) has no verdict yet\. Finish it: `bukva judge small`\."):
+    with pytest.raises(
+        BukvaError,
+        match=r"^Try number 1 in the ledger \(small\) has no verdict yet\. To finish this try: `bukva judge small`\.",
+    ):
         judge("worse")
     monkeypatch.setattr(court, "_train", train)
     assert judge("small").trained.seeds[:4] == [1, 2, 3, 4]
@@ -122,7 +125,8 @@ def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monke
     with pytest.raises(ZeroDivisionError):
         judge("small")
     with pytest.raises(
-        BukvaError, match=r"^judge --give-up: worse is not an open try\. List the tries: `bukva judge`\.$"
+        BukvaError,
+        match=r"^judge --give-up: worse is not a try without a verdict\. To list the tries: `bukva judge`\.$",
     ):
         court.give_up("worse", book.read_ledger())
     report.print_try(court.give_up("small", book.read_ledger()), ledger, as_json=False)

@@ -83,7 +83,8 @@ def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_writte
 
 
 @pytest.mark.parametrize(
-    ("file", "remedy"), [(records.SHARED, f"Restore it: `git checkout {records.SHARED}`"), (records.FILE, "Delete it")]
+    ("file", "remedy"),
+    [(records.SHARED, f"Restore the file: `git checkout {records.SHARED}`"), (records.FILE, "Delete the file")],
 )
 def test_a_damaged_file_is_one_sentence(project, file, remedy):
     (project / file).parent.mkdir()

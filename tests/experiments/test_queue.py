@@ -8,8 +8,8 @@ from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, wh
 
 pytestmark = pytest.mark.slow
 
-START = "Start the queue: dvc queue start"
-ENOUGH = "These settings already have 2 seeds, so none was queued."
+START = "To start the queue: dvc queue start"
+ENOUGH = "These settings already have 2 seeds, so no experiment was queued."
 COMMITTED = "Settings: as in the last commit"
 FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 

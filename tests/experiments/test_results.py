@@ -161,7 +161,7 @@ def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them
 
 def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_taken_for_equal(project, numerics):
     changes, _ = verify("two-heads", numerics | {"arithmetic": "another"})
-    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, this machine has another"]
+    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, but this machine has another"]
     shutil.rmtree(project.folder / ".dvc/cache/files")
     shutil.rmtree(project.folder / "data/scores")
     [unknown], _ = verify("two-heads", {})

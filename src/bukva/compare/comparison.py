@@ -84,7 +84,7 @@ def compare(
             does not exist; or the scores cannot be compared. The message gives the reason.
     """
     if adaptive and model != "gpt":
-        raise BukvaError(f"compare --adaptive: {model} has no adaptive scores, only the GPT has.")
+        raise BukvaError(f"compare --adaptive: {model} has no adaptive scores. Only the GPT has them.")
     results, row = results_of(names), WITHIN if adaptive else model
     for result in results:
         check_has(result, model, row, split)
@@ -111,14 +111,18 @@ def _with_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) 
     chosen = tuple(member for member in members if not seeds or member.seed in seeds)
     if not chosen:
         known = ", ".join(str(member.seed) for member in members)
-        raise BukvaError(f"{name} has no training with seed {', '.join(map(str, seeds))}, only with {known}.")
+        raise BukvaError(
+            f"{name} was not trained with seed {' or '.join(map(str, seeds))}. It was trained with these seeds: "
+            f"{known}."
+        )
     return chosen
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
     """Compare the settings of each pair (A, B). The p-values are corrected for the number of pairs.
 
-    The scores of A and B must be comparable (see `groups.why_incomparable`).
+    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is the standard deviation between
+    seeds. It is used if A or B has fewer than three seeds.
     """
     compared = [compare_two(a, b, split, floor) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
@@ -128,8 +132,8 @@ def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Flo
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     """Compare settings B with settings A, without a correction for further comparisons.
 
-    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is used if A or B has fewer than
-    three seeds.
+    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is the standard deviation between
+    seeds. It is used if A or B has fewer than three seeds.
     """
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
@@ -183,8 +187,8 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
         units = [TOKENIZERS[tokenizer_of(each.result)[0]].unit for each in (a, b)]
         windows = [f"{each.result.about['window']['length']} {unit}s" for each, unit in zip((a, b), units, strict=True)]
         remarks.append(
-            "The tokenizers differ. Both scores are over the same characters; the bits of a token are divided equally "
-            f"among its characters. The windows are {windows[0]} in A and {windows[1]} in B."
+            "The tokenizers differ. A and B are still scored on the same characters, because the bits of a token are "
+            f"divided equally among its characters. The windows are {windows[0]} in A and {windows[1]} in B."
         )
     if not same_numerics:
         remarks.append(
@@ -203,7 +207,7 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Return a list with one sentence, which says for which kind of text the verdicts hold.
+    """Return a list with one sentence, which describes the kind of text to which the verdicts apply.
 
     The list is empty if the value of split.strategy is unknown.
     """

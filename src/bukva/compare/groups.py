@@ -62,7 +62,8 @@ class Setting:
     row: which scores to compare: the name of the model, or `adaptive` for the adaptive scores of the GPT
         (bukva.evaluation.adaptive).
     key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
-    family: digest of the held-out text, `row` and the optimizer. Settings with the same family share a noise floor.
+    family: digest of the held-out text, `row` and the optimizer. Settings with equal `family` share one estimate of the
+        standard deviation between seeds.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Setting:
 
     @cached_property
     def seconds(self) -> float | None:
-        """Median duration of the trainings in seconds; None if no journal of this project contains a duration."""
+        """Median duration of the trainings in seconds; None if this project has no record of a duration."""
         durations = [stage_seconds(member.result, self.model) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
@@ -126,7 +127,7 @@ def groups(results: Iterable[Result], model: str, row: str = "") -> list[Setting
 
     Results that are incomplete or have no scores of `row` are skipped.
 
-    row: which scores to compare, as in `Setting`; by default, those of the model.
+    row: which scores to compare, as in `Setting`; by default, the scores of the model itself.
     """
     row, by_key = row or model, dict[str, list[Result]]()
     for result in results:
@@ -199,7 +200,7 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     if row != model and f"{row}/{split}.npy" not in result.scores:
         wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
-            f"{name} has no adaptive scores, so it cannot be compared with --adaptive. To compute them: "
+            f"{name} has no adaptive scores, which option --adaptive compares. To compute them: "
             f"`{rerun_command(name, wanted)}`."
         )
 
@@ -225,7 +226,7 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
 def _settings_of_texts(a: Result, b: Result) -> str:
     """Return the parameters that made the texts of two results different, as " (key: value in b and value in a, ...)".
 
-    Return "" if no parameter differs, so that only the files of the text have changed.
+    Return "" if no parameter differs. Then only the files of the text have changed.
     """
     keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
     differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
@@ -242,8 +243,9 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
 def stage_seconds(result: Result, model: str) -> float | None:
     """Return the duration in seconds of the newest finished training with the parameters of a result.
 
-    If the training was interrupted and resumed, the durations of the interrupted executions are added. Return None if
-    no journal of this project contains such a training.
+    Durations are read from the journals of the project, the files in which each execution of a stage is recorded. If
+    the training was interrupted and resumed, the durations of the interrupted executions are added. Return None if no
+    journal contains such a training.
     """
     stage = trained_models()[model].stage
     sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)

@@ -67,7 +67,7 @@ def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
-    """Judge the experiment `name` against the baseline of the ledger, and write the verdict to the ledger.
+    """Judge the experiment `name` against the baseline, and write the verdict to the ledger (the list of all tries).
 
     If the same parameters and code were judged before, the old verdict is returned. A try that is kept becomes the
     baseline, and its remaining seeds are trained. `print_line` is called with each line of progress.
@@ -94,13 +94,13 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the try `name`, which has no verdict yet, without a test. Use this if its training fails.
+    """Discard the try `name` without testing it, for example because its training fails.
 
     Raises:
         BukvaError: no try with this name is waiting for a verdict.
     """
     if not ledger.open or ledger.open.trained.name != name:
-        raise BukvaError(f"judge --give-up: {name} is not an open try. List the tries: `bukva judge`.")
+        raise BukvaError(f"judge --give-up: {name} is not a try without a verdict. To list the tries: `bukva judge`.")
     closed = replace(ledger.open, verdict="discard")
     ledger_file.add("verdict", **asdict(closed))
     return closed
@@ -124,8 +124,8 @@ def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
 def _undecided(other: Try) -> BukvaError:
     name = other.trained.name
     return BukvaError(
-        f"Try {other.number} ({name}) has no verdict yet. Finish it: `bukva judge {name}`. If it cannot be trained: "
-        f"`bukva judge {name} --give-up`."
+        f"Try number {other.number} in the ledger ({name}) has no verdict yet. To finish this try: "
+        f"`bukva judge {name}`. If it cannot be trained: `bukva judge {name} --give-up`."
     )
 
 
@@ -214,27 +214,32 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return an upper limit, in bits per character, for how much better the winner looks on val than it is.
+    """Return how much of the last kept try's gain on val may be due to chance, in bits per character.
 
-    Tries were kept or discarded by their scores on val, so the winner may have been selected by chance. The limit
-    assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try has been decided.
+    Tries are kept or discarded by their scores on val, so a try may be kept by chance. The value is an upper limit,
+    because it assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try has been
+    decided.
     """
-    errors = [each.text_se for each in ledger.decided]  # of a difference: sqrt(2) times the standard error of a score
+    # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
+    errors = [each.text_se for each in ledger.decided]
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
 def finish(ledger: Ledger) -> Comparison:
-    """Compare the winner, which is the last baseline, with the first baseline on test. Close the ledger.
+    """Compare the try that was kept last with the first baseline on the test split, and close the ledger.
+
+    A closed ledger accepts no further tries.
 
     Raises:
         BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
     """
     if ledger.open:
         raise BukvaError(
-            f"Try {ledger.open.number} has no verdict yet. Finish it: `bukva judge {ledger.open.trained.name}`."
+            f"Try number {ledger.open.number} in the ledger has no verdict yet. To finish this try: "
+            f"`bukva judge {ledger.open.trained.name}`."
         )
     if ledger.baseline.key == ledger.first.key:
-        raise BukvaError("No try was kept, so there is no winner to compare with the first baseline on test.")
+        raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
     [comparison] = compare([ledger.first.name, ledger.baseline.name], ledger.model, "test")
     if not ledger.final:
         ledger_file.add("final", verdict=comparison.verdict.to_json())

@@ -3,9 +3,9 @@
 Every setting is compared with a baseline. Scores on different texts cannot be compared. So settings that were scored on
 another val text than the baseline are listed in separate tables, one for each text, without verdicts.
 
-A setting that was chosen by its score looks better than it is. So the leaderboard does not use test. For the best of
-several settings, it also shows the gain to expect from luck alone. As soon as the best setting has three seeds that no
-other setting has, it is also compared with the baseline on these seeds.
+A setting that was chosen by its score looks better than it is. So the leaderboard does not use the test split. For the
+best of several settings, it also shows the gain to expect from luck alone. As soon as the best setting has three seeds
+that no other setting has, it is also compared with the baseline on these seeds.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ class Row:
 
     changed: dotted name of a parameter -> its value in this setting, for parameters that differ from the baseline.
     comparison: comparison with the baseline on val. The p-value is corrected for the number of compared settings. None
-        for the baseline itself, and for settings that cannot be compared with it.
-    refusal: message that says why the setting cannot be compared with the baseline; "" if it can, or if it was scored
-        on another text.
+        for the baseline itself, and for settings that cannot be compared with the baseline.
+    refusal: message that says why the setting cannot be compared with the baseline; "" if it can be compared, or if it
+        was scored on another text.
     """
 
     setting: Setting
@@ -87,10 +87,10 @@ class Leaderboard:
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
-    """Build the leaderboard of the experiment `baseline` and all other experiments, by their scores of `model`.
+    """Rank the experiment `baseline` and all other experiments by the score of their model named `model`.
 
     Raises:
-        BukvaError: the baseline is unknown, has no complete result, or has no such model.
+        BukvaError: the baseline is unknown, has no complete result, or has no model with this name.
     """
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:

@@ -1,7 +1,7 @@
 """Read and write the ledger of `bukva judge`: a file of JSON lines with every try and its verdict.
 
-Lines are only appended. Git tracks the file, so that the number of tries is public. A copy in .bukva is not affected by
-a `git reset`, with which a user undoes an edit that was not kept.
+Lines are only appended. Git tracks the file, so that the number of tries is public. There is also a copy in .bukva.
+Users run `git reset` to undo an edit that was not kept, and this does not change the copy.
 """
 
 import json
@@ -26,7 +26,7 @@ class Trained:
     """The trainings of one setting, which differ only in the seed.
 
     name: name of the experiment that was judged, or of the baseline.
-    key: `key` of the setting (see `compare.groups.Setting`).
+    key: digest that identifies the setting (`key` of `compare.groups.Setting`).
     bits: bits per character on val, one score for each of `seeds`.
     """
 
@@ -40,8 +40,8 @@ class Trained:
 class Try:
     """A setting that is tested against the baseline.
 
-    A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. The numbers are those of the last test, except
-    `p`.
+    A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. `difference`, `se`, `df` and `text_se` are
+    results of the last test.
 
     number: 1 for the first try of the ledger.
     against: name of the baseline with which this try was compared.
@@ -88,7 +88,8 @@ class Ledger:
     model: name of the model whose scores decide.
     first: baseline with which the ledger began.
     baseline: setting with which the next try is compared: the last kept try, or `first`.
-    final: {"verdict": verdict of the final comparison on test}. This comparison closes the ledger; before it, {}.
+    final: {"verdict": verdict of the final comparison on test}; {} if this comparison has not been done. The comparison
+        closes the ledger: no further tries are accepted.
     """
 
     level: float
@@ -110,7 +111,7 @@ class Ledger:
 
     @property
     def next_level(self) -> float:
-        """Significance level of the next try."""
+        """Significance level at which the next try is tested (see `statistics.online`)."""
         return next_level([each.p for each in self.decided], [each.kept for each in self.decided], self.level)
 
     @property
@@ -128,7 +129,7 @@ class Ledger:
         return noise_floor(list(groups.values()), known)
 
     def find(self, key: str) -> Try | None:
-        """Return the try whose setting has the key `key`, or None."""
+        """Return the try whose `trained.key` is `key`, or None."""
         return next((each for each in self.tries if each.trained.key == key), None)
 
 

@@ -1,10 +1,12 @@
 """Save two things that outlive experiments: the noise floor, and how often test scores were shown.
 
-A seed group is a set of trainings that differ only in the seed. It still counts for the noise floor after its
-experiments are removed. New groups are written to FILE, which git ignores, because a command that only shows results
-must not change the checkout. To share the groups with other clones, replace SHARED by a copy of FILE and commit it.
+The noise floor is the standard deviation of the difference between two trainings that differ only in the seed. It is
+measured on seed groups, sets of trainings that differ only in the seed. A seed group still counts after its experiments
+are removed. New groups are written to FILE, which git ignores, because a command that only shows results must not
+change the checkout. To share the groups with other clones, replace SHARED by a copy of FILE and commit it.
 
-Every command that shows test scores is counted, because choosing after many such commands selects by chance.
+Every command that shows test scores is counted. The more often a user sees them and then chooses, the more the choice
+depends on luck.
 """
 
 import datetime
@@ -27,16 +29,18 @@ Record = dict[str, Any]
 
 
 def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
-    """Return the standard deviation between seeds, pooled over the seed groups of a family (see `groups.Setting`).
+    """Return the standard deviation between seeds, pooled over all seed groups with the same `family`.
 
-    The saved groups and `groups` are used. `groups` are not saved.
+    The seed groups that were saved earlier are used, and those in `groups`, which are not saved.
+
+    family: digest of the held-out text, the scores and the optimizer (see `groups.Setting`).
     """
     known = [record for record in _merged(_read(), _recorded(groups)) if record["family"] == family]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 
 def merge(groups: Iterable[Setting]) -> bool:
-    """Save the seed groups with two or more seeds. A saved group is replaced if it now has more seeds.
+    """Save those of `groups` that have two or more seeds. A saved group is replaced if it now has more seeds.
 
     Returns:
         True if a group was added or replaced.
@@ -80,7 +84,7 @@ def _record(group: Setting) -> Record:
 
 
 def _read() -> list[Record]:
-    return _merged(_records(SHARED, f"Restore it: `git checkout {SHARED}`"), _records(FILE, "Delete it"))
+    return _merged(_records(SHARED, f"Restore the file: `git checkout {SHARED}`"), _records(FILE, "Delete the file"))
 
 
 def _records(file: Path, remedy: str) -> list[Record]:
@@ -92,7 +96,7 @@ def _records(file: Path, remedy: str) -> list[Record]:
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """Return how often scores on a test text were shown, after adding `more` to the saved number.
+    """Add `more` to the saved number of times that scores on a test text were shown, and return the new number.
 
     text: digest of the test text.
     """

@@ -62,7 +62,7 @@ class Result:
 
     @property
     def author_word(self) -> str:
-        """Word for the level above a work in this corpus, such as "author" or "collection"."""
+        """Word for a group of works in this corpus, "author" or "collection"."""
         return author_word(self.params["download"]["corpus"])
 
     @functools.cached_property
@@ -77,12 +77,14 @@ class Result:
 
     @functools.cached_property
     def characters(self) -> CharScores:
-        """The nats of every held-out character, under each model and baseline."""
+        """The loss of each model and baseline on every held-out character, in nats."""
         return CharScores.read(self.scores)
 
 
 def results_of(names: Sequence[str]) -> list[Result]:
-    """Return the complete results with the given names. Scores that are not in DVC's cache are fetched from the remote.
+    """Return the result of each revision in `names`. All returned results are complete.
+
+    Scores that are not in DVC's cache are fetched from the DVC remote.
 
     Raises:
         BukvaError: a name is unknown, or its result is not valid, or its scores cannot be fetched. The message contains
@@ -102,10 +104,10 @@ def results_of(names: Sequence[str]) -> list[Result]:
 
 
 def default_baseline() -> str:
-    """Return the name of the default baseline: "HEAD", "baseline" or "workspace".
+    """Return the name of the default baseline.
 
-    "HEAD" is returned if HEAD has a complete result, and otherwise "baseline" if there is an experiment with this name
-    and a complete result. Otherwise "workspace" is returned.
+    If HEAD has a complete result, return "HEAD". Otherwise, if there is an experiment named "baseline" with a complete
+    result, return "baseline". Otherwise, return "workspace".
 
     Raises:
         BukvaError: neither HEAD nor the experiment "baseline" has a result, and the workspace contains the results of
@@ -218,7 +220,9 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     if result.scores:
         recorded = result.about["models"]["gpt"]["numerics"]
         keys = [key for key in dict.fromkeys([*recorded, *numerics]) if recorded.get(key) != numerics.get(key)]
-        differences += [f"trained with {key} {recorded.get(key)}, this machine has {numerics.get(key)}" for key in keys]
+        differences += [
+            f"trained with {key} {recorded.get(key)}, but this machine has {numerics.get(key)}" for key in keys
+        ]
     else:
         differences.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
     return list(dict.fromkeys(differences)), rerun_command(name, result.params)

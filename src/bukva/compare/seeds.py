@@ -63,16 +63,16 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
     if missing or any(what.startswith("queued") for what in known.values()):
-        yield "Start the queue: dvc queue start"
+        yield "To start the queue: dvc queue start"
     else:
-        yield f"These settings already have {len(known)} seeds, so none was queued."
+        yield f"These settings already have {len(known)} seeds, so no experiment was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
     other = "baseline" if changed else "EXPERIMENT"
     yield f"To add seeds to the experiment that you compare with: dvc exp apply {other} && {again}"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the paths of the training's code and other sources, without files outside the project.
+    """Return the paths of the code and the other sources of the training. Files outside the project are left out.
 
     Raises:
         BukvaError: the training has not run, or git does not track one of the files. DVC's queue copies only files that
@@ -94,9 +94,9 @@ def _files(model: str, lock: StageRecords) -> list[str]:
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Return seed -> "experiment NAME", or the name of another revision, for each finished result.
+    """Find the finished results with the code of the checkout and, except for the seed, with the parameters `params`.
 
-    Only results with the code of the checkout and with the parameters `params` are returned.
+    Return a dict. The keys are their seeds. The values are "experiment NAME", "HEAD" or "workspace".
     """
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
@@ -117,9 +117,9 @@ def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Return seed -> "queued NAME" or "running NAME" for each experiment that is queued or running.
+    """Find the queued and running experiments with the parameters `params`, except for the seed, and unchanged `files`.
 
-    Only experiments with the parameters `params` and with unchanged `files` are returned.
+    Return a dict. The keys are their seeds. The values are "queued NAME" or "running NAME".
     """
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}

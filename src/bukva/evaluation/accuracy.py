@@ -18,11 +18,13 @@ AT_ONCE = 2**22  # maximum number of probabilities that are in memory at the sam
 
 
 def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
-    """Return name of a baseline -> accuracy on val, for the counted bigram and for `best` if it is an n-gram baseline.
+    """Return the accuracy of the counted bigram on val and, if n-gram baselines were scored, of the best of them.
 
-    If val has more than MAX_SCORED_IDS ids, n-grams are left out, because they would take minutes.
+    The keys are the names of these baselines, the values are their accuracies. If val has more than MAX_SCORED_IDS ids,
+    the n-gram baseline is left out, because it would take minutes.
 
-    best: name of the n-gram baseline with the best score on val, such as "ngram_6"; "bigram_exact" without n-grams.
+    best: name of the n-gram baseline with the best score on val, such as "ngram_6"; "bigram_exact" if no n-gram
+        baseline was scored.
     """
     train, V = text.splits["train"], len(text.tokenizer)
     likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,), for each id, the id that follows it most often

@@ -28,8 +28,8 @@ from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, 
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import Ids, Nats
 
-OWN_IDS = 8192  # maximum number of ids of earlier text of a work that are counted before its first id is scored
-MOST_LOGITS = 2**23  # maximum number of logits of the network that are in memory at the same time
+OWN_IDS = 8192  # before the first id of a work is scored, at most this many earlier ids of the work are counted
+MOST_LOGITS = 2**23  # maximum number of logits of the GPT that are in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
@@ -67,7 +67,7 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
             within.forget()
             for reader in (within, stream):
                 reader.start(passage.ids[: passage.n_context])
-            # the network has the same context as without adaptation; only the n-gram counts use earlier ids
+            # the GPT itself has the same context as without adaptation; only the n-gram counts use earlier ids
             n_more = max(0, passage.n_context - context)
             in_context = Passage(passage.work, passage.ids[n_more:], passage.n_context - n_more)
             for piece in split_passage(
@@ -82,11 +82,14 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
 
 
 def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
-    """Compute what the network contributes to the adaptive predictions of the n scored ids of a passage.
+    """Compute what the GPT contributes to the adaptive predictions of the n scored ids of a passage.
+
+    An adaptive prediction is a weighted product of experts: n-gram models, and the network. The network is the GPT
+    before its predictions are combined with n-grams.
 
     Returns:
-        The (n, V) log-probabilities of the network, and the (n, R + 1) exponents (weights) of the experts: first those
-        of the R n-gram orders, and last the exponent of the network.
+        The (n, V) log-probabilities of the network, and the (n, R + 1) weights (exponents) in the product that the GPT
+        has learned: first one for each of the R n-gram orders, then one for the network.
     """
     T = model.block_size
 

@@ -11,7 +11,7 @@ COUNTED = {  # name of a baseline in scores.json -> label
     "bigram_exact": "bigram, counted",
 }
 NGRAM = "ngram_"  # start of the name of an n-gram baseline; the order follows
-ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # keys of the scores of bukva.evaluation.adaptive
+ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # keys of the adaptive scores (see bukva.evaluation.adaptive)
 LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
@@ -20,7 +20,8 @@ class Row:
     """Scores of one model or baseline.
 
     key: key of the scores in scores.json, such as "gpt" or "ngram_6".
-    kind: "counted" (n-grams), "compressor", "learned" (a network) or "together" (a GPT with its n-grams).
+    kind: "counted" (n-grams), "compressor", "learned" (a trained model without n-grams) or "together" (a GPT with its
+        n-grams).
     label: name that is shown to readers.
     bits: split -> bits per character.
     accuracy: fraction of the characters of val whose likeliest prediction is right; None if it was not computed.

@@ -179,8 +179,8 @@ def value_of_context(
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return the content of metrics.json: name of a model -> {split: bits per character, "accuracy": accuracy on val}.
 
-    The accuracy is left out if it was not computed. The names are `models`, the adaptive scores of the GPT if they were
-    computed, and "counted", the best counted baseline on val.
+    The accuracy is left out if it was not computed. The names are those in `models`, and "counted" for the best counted
+    baseline on val. If the adaptive scores of the GPT were computed, the names "adaptive" and "stream" are added.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
@@ -201,7 +201,7 @@ def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
     """
     scored, whole = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
-        limits = f"on as many ids as val has (split.val), but at most {MAX_SCORED_IDS:,} ids"
+        limits = f"the number of ids is limited to that of val (split.val), and to {MAX_SCORED_IDS:,}"
         yield f"scored the GPT on only {scored:,} of {whole:,} characters of train: {limits}"
     for split in text.held_out_splits:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
@@ -237,7 +237,7 @@ def score(
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score of a model on the characters of all excerpts together. The excerpts are of the training split.
+    """Return the score of a model on all characters of `excerpts`, which come from the training split.
 
     A model with n-grams leaves the predicted occurrence out of its counts (leave-one-out).
     """

@@ -20,7 +20,7 @@ Verdict = Literal[
 ]
 BY_SIGN: dict[int, Verdict] = {-1: "better", 0: "cannot tell", 1: "worse"}
 
-Part = tuple[float, float]  # one of several variances to add, in (bits per character)^2, and its degrees of freedom
+Part = tuple[float, float]  # a variance in (bits per character)^2 that is added to others, and its degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ class Estimate:
 
     @property
     def smallest_detectable(self) -> float:
-        """Smallest true difference that 80 of 100 comparisons with this error would detect (Card et al. 2020)."""
+        """Smallest true difference that a comparison with this standard error detects in 80 % of cases.
+
+        Source: Card et al. 2020.
+        """
         return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
 
     def to_json(self) -> dict[str, Any]:
@@ -103,7 +106,7 @@ MIN_DF = 4  # degrees of freedom that a noise floor needs to be used; five seeds
 
 @dataclass(frozen=True)
 class Floor:
-    """Standard deviation between seeds and its degrees of freedom. The noise floor follows from it (`difference`)."""
+    """Standard deviation of scores between seeds. The noise floor is computed from it (see `difference`)."""
 
     sd: float  # standard deviation of the score of one training, in bits per character
     df: int  # degrees of freedom: number of seeds minus number of seed groups

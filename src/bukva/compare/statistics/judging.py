@@ -27,11 +27,14 @@ Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
 @dataclass(frozen=True)
 class Look:
-    """Result of one test of a try.
+    """Result of one test of a try, that is, of one changed setting that is compared with the baseline.
+
+    A try may be tested several times, with more seeds each time.
 
     n_seeds: number of seeds with which the try was trained.
     estimate: mean bits per character of the try minus those of the baseline; negative if the try is better.
-    p: one-sided p-value of the hypothesis that the try is not better than the baseline, times the number of looks.
+    p: one-sided p-value of the hypothesis that the try is not better, multiplied by the number of planned looks
+        (Bonferroni), but at most 1.
     decision: what to do with the try.
     """
 
@@ -71,5 +74,8 @@ def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Pool `known` with the standard deviations between seeds in `groups`. A group has the scores of one setting."""
+    """Estimate a standard deviation between seeds from each of `groups`, and pool the estimates with `known`.
+
+    Each element of `groups` has the scores of one setting, one score for each seed.
+    """
     return pool([known, *(Floor.of(scores) for scores in groups)])

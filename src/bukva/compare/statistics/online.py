@@ -34,5 +34,5 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 
 def _share(n: int) -> float:
-    """Return the fraction of a budget that the next try may spend if n tries have spent a part of it."""
+    """Return the fraction of a budget that the next try may spend, after n tries have each spent a part of it."""
     return (n + 1) ** -POWER / ZETA

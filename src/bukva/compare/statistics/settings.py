@@ -18,7 +18,7 @@ from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_te
 
 MIN_SEEDS = 3
 MATTERS = 0.01  # bits per character; smaller differences have no practical importance
-DOUBLED = 2  # factor of the noise floor, because a setting may vary more than those that gave the noise floor
+DOUBLED = 2  # factor of the noise floor, because scores may vary more than those from which it was measured
 
 Method = Literal["paired", "unpaired", "noise floor", "text only"]
 PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
@@ -33,7 +33,7 @@ class SeedSums:
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Build the sums from one or more pairs: a seed, and the (G,) bits of the units. Pairs are sorted by seed."""
+        """Combine one or more trainings. For each, `runs` has its seed and the (G,) bits of the units."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
@@ -48,7 +48,7 @@ class SeedSums:
 
 @dataclass(frozen=True)
 class SettingsVerdict:
-    """Verdict on settings B against settings A. It covers other seeds and other texts of this kind."""
+    """Verdict on settings B against settings A. It applies to other seeds and to other texts of the same kind."""
 
     verdict: Verdict
     difference: float  # mean bits per character of B minus those of A (means over the seeds)
@@ -157,9 +157,10 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Return m p-values corrected for m tests (Holm 1979), in the same order.
+    """Return m p-values, corrected for m tests (Holm 1979), in the order of `ps`.
 
-    The chance that any of the tests gives a corrected p-value below 0.05 without a true difference is at most 5 %.
+    The chance that a corrected p-value is below 0.05 for at least one comparison without a true difference is at most
+    5 %.
     """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m
@@ -187,7 +188,7 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """Return by how much the score of the best of m equally good settings is too good on average, m >= 1.
+    """Return how much the best of m settings gains by luck, on average, if all are equally good; m >= 1.
 
     sd: standard deviation of the score of one setting, which is the standard deviation between seeds divided by the
         square root of the number of seeds. The result has the unit of `sd`.

@@ -31,17 +31,20 @@ N_SEGMENTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The G units of a text, from its start to its end. Each unit has at least one character."""
+    """The G units into which a text is divided, in order: its works or, if it has too few works, equal segments.
+
+    No unit is empty.
+    """
 
     kind: Literal["works", "segments"]
     edges: Chars  # (G + 1,): unit g has the characters from edges[g] to edges[g + 1]
-    rows: Chars  # (G,): index of each unit among the works from which the units were made; (0,) for segments
+    rows: Chars  # (G,): if the units are works, the index of each unit in the list of all works; empty for segments
 
     @classmethod
     def of(cls, chars: npt.ArrayLike) -> "Units":
         """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
 
-        For effective works, see `effective`.
+        `effective` explains the number of effective works.
 
         chars: (W,) number of characters of each work.
 
@@ -106,7 +109,10 @@ class Units:
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Verdict on trained model B against trained model A. It covers other texts of this kind, but not other seeds."""
+    """Verdict on trained model B against trained model A.
+
+    It applies to other texts of the same kind, but not to models that are trained with other seeds.
+    """
 
     verdict: Verdict  # "better", "worse", "cannot tell" or "identical"
     estimate: Estimate
@@ -152,7 +158,8 @@ class AuthorEffect:
 
     author: str
     difference: float  # bits per character
-    without: Verdict | None  # verdict without the works of this author; None if it is the same, or not computed
+    # verdict if the works of this author are left out; None if the verdict does not change, or is not computed
+    without: Verdict | None
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ class Authors:
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """The elements of `effects` for authors without whose works the verdict would be different."""
+        """The effects of the deciding authors: if the works of such an author are left out, the verdict changes."""
         return [effect for effect in self.effects if effect.without]
 
 
@@ -195,7 +202,10 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """Return the verdict from the (G,) differences of works. It is "cannot tell" if there are fewer than two works."""
+    """Return the verdict on a text of works with the (G,) sums of bits `difference`, B minus A, and (G,) `chars`.
+
+    The verdict is "cannot tell" if there are fewer than two works.
+    """
     if len(chars) < 2:
         return "cannot tell"
     return BY_SIGN[over_text(difference, Units.works(chars)).sign]

@@ -51,7 +51,7 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
-    """Return a line with the smallest detectable difference, for the present seeds and for more seeds."""
+    """Return a line with the smallest detectable difference, with the present seeds and with more seeds."""
     text = verdict.text.estimate
     digits = _digits(text)
     line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
@@ -67,12 +67,12 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """Return a line that counts the authors on whose works B is better than A, and those on whose works B is worse.
+    """Return a line that says for how many authors B is better than A, and for how many it is worse.
 
-    The line also names the authors without whose works the verdict would be different.
+    It also names each author whose works decide the verdict: if they were left out, the verdict would change.
 
-    a, b: names of the settings.
-    author: word for the level above a work in this corpus, such as "author" or "collection".
+    a, b: names of the settings A and B.
+    author: word for a group of works in this corpus, "author" or "collection".
     """
     n = len(authors.effects)
     line = f"By {author}: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
@@ -129,6 +129,9 @@ def better_or_worse(difference: float) -> str:
 
 
 def _digits(estimate: Estimate) -> int:
-    """Return the number of decimal places for the first digit of the standard error (of the difference if it is 0)."""
+    """Return how many decimal places are needed to show the first nonzero digit of the standard error.
+
+    If the standard error is 0, the difference is used instead. The result is 3 to 9.
+    """
     shown = estimate.se or abs(estimate.difference) or 1.0
     return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))
