@@ -30,7 +30,7 @@ class Kind:
 
 @dataclass
 class Night:
-    """What a night brought; `selection_bias` is by how many bits val flatters the winner, new seeds or not."""
+    """Outcome of one night. `selection_bias` is the part of the winner's gain on val, in bits, that other texts lack."""
 
     false: int = 0
     true: int = 0
@@ -154,7 +154,7 @@ def main() -> None:
     """Print the table."""
     n_nights = int(sys.argv[1]) if sys.argv[1:] else 1000
     columns = "tries", "method", "nights with a false keep", "false among the kept", "gains found", "trainings"
-    sys.stdout.write(f"| {' | '.join(columns)} | val flatters by |\n")
+    sys.stdout.write(f"| {' | '.join(columns)} | selection bias, bits |\n")
     for kind in KINDS:
         for method in METHODS:
             found = summary(method, kind, n_nights)
