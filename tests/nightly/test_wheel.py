@@ -13,14 +13,16 @@ import torch
 from imports import ROOT
 
 import bukva
+from bukva.config.load import flatten, read_params
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
+from bukva.tracking.models import _signature
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
 TOKENIZER = CharTokenizer(sorted("\n абвг"))
-PYFUNC = ROOT / "src" / "bukva" / "serving" / "pyfunc.py"
+PACKAGE = ROOT / "src" / "bukva"
 CONFIG = GPTConfig(len(TOKENIZER), 2, 1, 6, 7, 0.0)
 LOADED = """
 import bukva, json, sys
@@ -40,19 +42,8 @@ def environment(tmp_path_factory):
     """The folder of an empty environment in which only a wheel of this checkout was installed."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(["git", "clone", "-q", ROOT, folder / "clone"], check=True)
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        folder,
-        folder / "clone",
-    ]
-    subprocess.run(build, check=True)
+    pip_wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip_wheel, "-w", folder, folder / "clone"], check=True)
     [wheel] = folder.glob("*.whl")
     venv.create(folder / "environment", with_pip=True)
     locks = [option for name in ("requirements", "numerics") for option in ("-c", ROOT / f"{name}.lock")]
@@ -89,7 +80,13 @@ def test_a_model_is_loaded_from_a_wheel_and_writes_as_it_does_here(environment, 
 
 def test_a_model_in_mlflow_answers_in_an_environment_with_a_wheel_only(environment, model, tmp_path):
     served = tmp_path / "served"
-    mlflow.pyfunc.save_model(served, python_model=str(PYFUNC), artifacts={"model": str(model)})
+    mlflow.pyfunc.save_model(
+        served,
+        python_model=str(PACKAGE / "serving" / "pyfunc.py"),
+        artifacts={"model": str(model)},
+        code_paths=[str(PACKAGE)],
+        signature=_signature(flatten(read_params().model_dump())),
+    )
     done = run(environment, tmp_path, "python", "-W", "ignore", "-c", SERVED, str(served))
     assert done.returncode == 0, done.stderr
     continuation, bits = json.loads(done.stdout.splitlines()[-1])
@@ -103,7 +100,8 @@ def test_a_command_that_needs_a_clone_says_so_in_one_sentence(environment, tmp_p
     done = run(environment, tmp_path, "bukva", *command)
     assert done.returncode == 1
     [sentence] = done.stderr.splitlines()
-    assert sentence.endswith("go to the folder of a clone of bukva.")
+    assert "params.yaml is missing here" in sentence
+    assert "clone of bukva" in sentence
     assert not list(tmp_path.iterdir())
 
 
