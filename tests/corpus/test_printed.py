@@ -44,7 +44,7 @@ def test_download_names_the_parameter_that_leaves_out_a_file(printed):
         "download: 1 file(s) without text were left out (download.strict=false): books/b.txt (contains no text).\n"
         in said
     )
-    assert "download: 1 file(s) of other types were not read (download.extensions can" in said
+    assert "download: 1 file(s) of other types were not read (to read them" in said
 
 
 def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(printed, monkeypatch):

@@ -76,7 +76,7 @@ def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fail
     fails(rf"^{source}: contains no \.txt, \.md, .* or \.parquet file\.$", path=source)
     write(source, {"a.py": "x", "b.py": "x"})
     fails(
-        r"2 file\(s\) of other types were not read \(download\.extensions can .*\): .*/a\.py, .*/b\.py\.",
+        r"2 file\(s\) of other types were not read \(to read them as .*\): .*/a\.py, .*/b\.py\.",
         path=source,
     )
     unread = r"is not a \.txt, \.md, .* file\. If it is plain text,"
@@ -211,8 +211,8 @@ def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_the
     types = "books/0.jpg, books/1.jpg, books/2.jpg, books/z.log"
     assert noted(source, target) == [
         f"7 file(s) were read in a detected encoding (download.encoding): {listed} and 3 more.",
-        "7 file(s) of other types were not read (download.extensions can read them as plain text): "
-        f"{types} and 3 more.",
+        "7 file(s) of other types were not read (to read them as plain text, add their extension to "
+        f"download.extensions): {types} and 3 more.",
     ]
 
 
@@ -223,7 +223,7 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         epub(source / name, {"a": "x"}, metadata=said)
     write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
-    words = "contain an author, title or year that folders and info.csv do not give"
+    words = "contain an author, title or year that their paths and info.csv do not contain"
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
     assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
@@ -239,7 +239,7 @@ def test_mistakes_at_an_address_are_reported(server, fails) -> None:
     fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), sha256="0" * 64)
     for body, words in (
         (b"\xff\xffx", r"^a\.txt: byte 0 \(0xff\) is not UTF-8"),
-        (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside the folder"),
+        (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside the target folder"),
         (tar_gz({"x/a/bad.txt": b"\xe0"}), r"^a\.txt/a/bad\.txt: byte 0 "),
         (tar_gz({}), r"^a\.txt: contains no \.txt, \.md, "),
     ):
@@ -299,10 +299,8 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = (
-        "1 file(s) were not read, because they are tables without the column download.text_column or XML other than "
-    )
-    words += "TEI (download.extensions can read them as plain text): "
+    words = "1 file(s) were not read, because they are XML other than TEI, or tables without the column that "
+    words += "download.text_column names (to read them as plain text, add their extension to download.extensions): "
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
 
@@ -313,7 +311,8 @@ def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(sourc
         "2 file(s) were not read; convert each file with the command after its name: books/b.MOBI "
         "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
         "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
-        "1 file(s) of other types were not read (download.extensions can read them as plain text): books/c.jpg.",
+        "1 file(s) of other types were not read (to read them as plain text, add their extension to "
+        "download.extensions): books/c.jpg.",
     ]
 
 
@@ -328,7 +327,7 @@ def test_an_archive_is_unpacked_at_once_and_a_compressed_file_becomes_itself(nam
 def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails, server) -> None:
     write(source, {"мой дневник.pdf": b"%PDF-1.4"})
     pdf = source / "мой дневник.pdf"
-    fails(rf"download\.path: '{pdf}' is of a type that is not read\. Convert it with `pdftotext -enc UTF-8 ", path=pdf)
+    fails(rf"download\.path: '{pdf}' has a type that cannot be read\. Convert it with `pdftotext -enc UTF-8 ", path=pdf)
     for address, words in (
         ("/1.doc", r"^1\.doc: .* convert it with `soffice .* 1\.doc`, and"),
         ("/pdf/1", r"^1: .* `pdftotext"),
@@ -343,8 +342,9 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
         "1 file(s) without text were left out (download.strict=false): books/empty.csv (contains no text).",
-        "2 file(s) were not read, because they are tables without the column download.text_column or XML other than "
-        "TEI (download.extensions can read them as plain text): books/config.json "
+        "2 file(s) were not read, because they are XML other than TEI, or tables without the column that "
+        "download.text_column names (to read them as plain text, add their extension to download.extensions): "
+        "books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
     ]
@@ -405,15 +405,15 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     assert [note.replace(str(source), "books") for note in notes] == [
         "download: 2 file(s) without text were left out (download.strict=false): books/empty.html (contains no text), "
         "books/empty.txt (contains no text).",
-        "download: 4 file(s) could not be read and were left out (download.strict=false): books/bad.epub (damaged, or "
-        "not an epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 "
-        "bytes, smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, so it is a binary "
-        "file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
+        "download: 4 file(s) could not be read and were left out (download.strict=false): books/bad.epub (is damaged, "
+        "or is not an epub (File is not a zip file)), books/bad.parquet (is damaged, or is not Parquet (Parquet file "
+        "size is 4 bytes, smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, so it is "
+        "a binary file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
         "download: 2 row(s) of tables could not be read and were left out (download.strict=false): books/rows.jsonl, "
         "row 2 (is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
         "(has no text in column 'text').",
-        "download: 3 file(s) of other types were not read (download.extensions can read them as plain text): "
-        "books/Makefile, books/c.jpg, books/e.jpg.",
+        "download: 3 file(s) of other types were not read (to read them as plain text, add their extension to "
+        "download.extensions): books/Makefile, books/c.jpg, books/e.jpg.",
     ]
 
 
@@ -421,7 +421,10 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
     zipped(source / "b.epub", {"../x": ""})
     write(source, {"c.txt": "да"})
-    why = "entry '../x': its name leads outside the folder. Unpack the archive yourself and use download.corpus=local."
+    why = (
+        "entry '../x': its name leads outside the target folder. Unpack the archive yourself, and read the result with "
+        "download.corpus=local."
+    )
     words = f"2 file(s) could not be read and were left out (download.strict=false): a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]

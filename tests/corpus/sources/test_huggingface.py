@@ -119,11 +119,11 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
 
 def test_a_revision_that_is_no_commit_or_unknown_is_an_error_that_names_the_newest(hub, target) -> None:
     words = (
-        rf"^params\.yaml, download\.revision: .* may change\. Use the newest commit: -S download\.revision={NEWEST}$"
+        rf"^params\.yaml, download\.revision: .* may change\. Use the newest commit: `-S download\.revision={NEWEST}`$"
     )
     for revision in ("", "main"):
         fails(target, words, revision=revision)
-    words = rf"owner/name has no commit {'c' * 40}\. Use the newest commit: -S download\.revision={NEWEST}$"
+    words = rf"owner/name has no commit {'c' * 40}\. Use the newest commit: `-S download\.revision={NEWEST}`$"
     fails(target, words, revision="c" * 40)
 
 

@@ -1,12 +1,12 @@
-"""Measure how much of val and test also occurs in train, and cut exact and near repeats out of train.
+"""Measure how much held-out text also occurs in the training split, and cut repeats out of the training split.
 
-To find near repeats, equal runs of at least SEED characters are found first (`equal_runs` in grams.py). Runs that
-follow each other in both works with small gaps then form one passage (`chain` in grams.py). The characters in a gap
-were changed.
+A near repeat is a passage that occurs in two works with small changes. To find it, `equal_runs` in grams.py first finds
+sequences of at least SEED characters that are equal in both works. These sequences are called runs. Then `chain` in
+grams.py joins runs that follow each other in both works with small gaps. The characters in the gaps are the changes.
 
-Each function reads its parameter `codes` at random positions, and its parameter `text` from start to end. The two may
-be the same array. For a corpus that does not fit in memory, they are two mappings of the same file (`mapped_codes` in
-splits/division.py).
+Texts are arrays of character codes, and a span is a start and a stop in such an array. Each function reads its
+parameter `codes` at random positions, and its parameter `text` from start to end. The two may be the same array. For a
+corpus that does not fit in memory, they are two memory maps of one file (`mapped_codes` in splits/division.py).
 """
 
 import math
@@ -27,19 +27,21 @@ from bukva.corpus.repeats.grams import (
 )
 from bukva.text.characters import Codes
 
-# A seed is an indexed gram, from which the search for a repeat starts.
-SEED = 16  # length of a seed: a changed passage must still contain unchanged runs of this length
+# A seed is a sequence of SEED characters in the index, from which the search for a repeat starts.
+SEED = 16  # a changed passage must still contain unchanged runs of this length
 STEP = 16  # distance between seeds: runs of SEED + STEP - 1 characters are always found, shorter runs sometimes
-KINDS = 8  # minimum number of different characters in a seed: rows of dots occur in many works, but are not text
+KINDS = 8  # minimum number of different characters in a seed, because rows of dots occur in many works
 # Text with a small alphabet, such as DNA, may have fewer than KINDS. A seed then needs this fraction of the median
 # number of different characters in a seed.
 VARIETY = 2 / 3
 SAMPLE = 4096  # number of seeds from which the median is computed
 MAX_GAP = 120  # maximum number of characters between two runs of one passage
-MIN_EQUAL = 0.4  # minimum share of equal characters in a passage: a recurring form of address is not a passage
-LOOK_BACK = 64  # maximum number of previous runs to which a run can be joined
-# Maximum number of windows that are looked up. They fit in one index. If 25 % of them occur in the training split, the
-# standard error of this share is 0.02 percentage points.
+# Minimum fraction of equal characters in a passage. Without this limit, a form of address that recurs between different
+# sentences would be a passage.
+MIN_EQUAL = 0.4
+LOOK_BACK = 64  # a run can be joined to one of this many runs before it
+# Maximum number of windows that are looked up, which is what fits in one index. If 25 % of them occur in the training
+# split, the standard error of this percentage is 0.02 percentage points.
 MOST_WINDOWS = ENTRIES
 
 
@@ -47,21 +49,21 @@ MOST_WINDOWS = ENTRIES
 
 
 def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int) -> Ints:
-    """Find passages that occur, exactly or nearly, both in `spans_a` of `codes` and in `spans_b` of `text`.
+    """Find passages that occur both in `spans_a` of `codes` and in `spans_b` of `text`, exactly or with small changes.
 
     Args:
         codes: the text to index.
-        spans_a: (n, 2) spans of `codes`.
+        spans_a: (n, 2) spans of `codes`. A span is a start and a stop.
         text: the text to scan; may be the same array as `codes`.
         spans_b: (k, 2) spans of `text`.
-        min_chars: minimum number of equal characters in a passage; at least SEED + STEP - 1.
+        min_chars: minimum number of equal characters in a passage. It must be at least SEED + STEP - 1.
 
     Returns:
-        (m, 7) array with a passage in each row: its row in `spans_a`, its start and stop in `codes`, its row in
-        `spans_b`, its start and stop in `text`, and its number of equal characters. A passage is divided in two if its
-        runs come from two indices, or from two arrays that `equal_runs` yields.
+        (m, 7) array with one passage in each row. The columns are: row number in `spans_a`, start and stop in `codes`,
+        row number in `spans_b`, start and stop in `text`, and number of equal characters. A passage can be split into
+        two rows, because the indices of `index_parts` and the arrays of `equal_runs` are used one by one.
     """
-    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # among spans with the same start, only one is not empty
+    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # an empty span may have the same start as another span
     spans = spans_a[filled].astype(np.int64)
     rows = [np.empty((0, 7), np.int64)]
     for index in index_parts(codes, spans, SEED, STEP, seed_kinds(codes, spans)):
@@ -77,9 +79,9 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
 
 
 def seed_kinds(codes: Codes, spans: Spans) -> int:
-    """Return how many different characters a seed, an indexed gram, must have at least.
+    """Return the minimum number of different characters in a seed, a sequence of SEED characters in the index.
 
-    The number is KINDS, or less for a text with a small alphabet.
+    The minimum is KINDS, or less for a text with a small alphabet, such as DNA.
     """
     stops = spans[:, 1] - SEED + 1
     n_seeds = np.maximum(stops - spans[:, 0], 0)  # number of seeds in each span
@@ -94,25 +96,25 @@ def seed_kinds(codes: Codes, spans: Spans) -> int:
     return min(KINDS, math.ceil(VARIETY * float(np.median(kinds))))
 
 
-# ---- the share of val and test that occurs in the training split
+# ---- the fraction of val and test that occurs in the training split
 
 
 def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
-    """Return, for each held-out text, the share of its windows of n characters that also occur in the training split.
+    """Return the fraction of the windows of each held-out text that also occur in the training split.
 
-    A window starts at every position and lies within one span. If the held-out texts together have more than
-    MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up. These fit in one index, so the
-    training split is read only once.
+    A window is a sequence of n consecutive characters within one span, and windows overlap. If the held-out texts
+    together have more than MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up. These
+    fit in one index, so the training split is read only once.
 
     Args:
         codes: the corpus, for random access.
-        held_out: for each held-out text, its spans in `codes`.
+        held_out: the spans of each held-out text in `codes`.
         text: the corpus, for reading from start to end.
         train: spans of the training split in `text`.
         n: number of characters in a window.
 
     Returns:
-        One share for each held-out text, or None for a text without windows.
+        One fraction for each held-out text, or None for a text without windows.
     """
     spans, texts = _joined(held_out)
     step = max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
@@ -128,7 +130,7 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
 
 
 def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
-    """Return the non-empty spans of all texts in ascending order, and for each span the number of its text."""
+    """Return all non-empty spans in ascending order, and for each span the number of the text that contains it."""
     spans, numbers = np.concatenate(texts), np.repeat(np.arange(len(texts), dtype=np.int8), list(map(len, texts)))
     filled = np.flatnonzero(spans[:, 1] > spans[:, 0])
     order = filled[np.argsort(spans[filled, 0], kind="stable")]
@@ -141,21 +143,22 @@ def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
 def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int) -> Ints:
     """Return the training split without the passages that also occur in held-out text of another work.
 
-    Near repeats are cut out as well as exact repeats. Afterwards, no `min_chars` consecutive characters of the
-    remaining training text of a work occur in held-out text of another work, not even across a cut. A passage stays if
-    it only occurs in held-out text of the same work, because refrains belong to a work. If something is cut out of a
-    work, its remaining pieces that are shorter than `min_chars` are removed as well.
+    Both exact and near repeats are cut out. Afterwards, the training text of a work and the held-out text of another
+    work have no sequence of `min_chars` characters in common. This includes sequences across a cut. A passage that
+    occurs only in held-out text of the same work is kept, because refrains belong to a work. If anything is cut out of
+    a work, the pieces of this work that are shorter than `min_chars` are also removed.
 
     Args:
         codes: the corpus, for random access.
         held_out: (h, 2) spans of val and test, ascending.
         text: the corpus, for reading from start to end.
-        train: (n_works, 2) span of the training split in each work.
-        works: (n_works, 2) span of each work.
-        min_chars: minimum length of a repeat that is cut out.
+        train: (n_works, 2) spans of the training split, one for each work.
+        works: (n_works, 2) spans of the works.
+        min_chars: minimum length of a repeat that is cut out, in characters.
 
     Returns:
-        (m, 3) array with a remaining piece of the training split in each row: number of the work, start and stop.
+        (m, 3) array with a remaining piece of the training split in each row. The columns are: number of the work,
+        start and stop.
     """
     near = passages(codes, held_out, text, train, min_chars)
     a, b = (np.searchsorted(works[:, 1], near[:, start], side="right") for start in (1, 4))
@@ -171,18 +174,34 @@ def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Sp
 def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
     """Yield (k, 2) spans of `text` in which every n consecutive characters also occur in `held_out`.
 
-    Only the (m, 2) `spans` of `text` are scanned. Row i of `own` is the span of the work that contains row i of
-    `spans`; held-out text of the same work is ignored. Unlike `passages`, this function also finds windows with few
-    different characters, and windows that occur more than MAX_COPIES times.
+    Unlike `passages`, this function also finds sequences with few different characters, and sequences that occur more
+    than MAX_COPIES times (see grams.py).
+
+    Args:
+        codes: the corpus, for random access.
+        held_out: (h, 2) spans of val and test in `codes`.
+        text: the text to scan.
+        spans: (m, 2) spans of `text` to scan. Other parts of `text` are ignored.
+        own: (m, 2) spans of `codes`. Row i is the work that contains row i of `spans`. Held-out text of this work is
+            ignored.
+        n: length of a sequence in characters.
     """
     for index in index_parts(codes, held_out, n):
         yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
-    """Return (m, 2) spans to cut in addition, because a cut has joined the text before it to the text after it.
+    """Return (m, 2) spans that must also be cut out, because earlier cuts created new repeats.
 
-    If n characters across such a cut occur in `held_out`, the part of them after the cut must also be cut out.
+    A cut joins the text before it to the text after it. If a sequence of n characters across the cut also occurs in
+    held-out text of another work, the characters of the sequence after the cut must be cut out.
+
+    Args:
+        codes: the corpus, for random access.
+        pieces: (p, 3) pieces of the training split that remain, as `_remaining` returns them.
+        held_out: (h, 2) spans of val and test.
+        works: (n_works, 2) spans of the works.
+        n: length of a sequence in characters.
     """
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
@@ -201,7 +220,7 @@ def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: i
 
 
 def _union(spans: list[Spans]) -> Spans:
-    """Join overlapping spans. Spans that only touch are not joined, because they may belong to two works."""
+    """Merge overlapping spans. Adjacent spans are not merged, because they may belong to two works."""
     all_spans = np.concatenate(spans)
     starts, stops = all_spans[np.argsort(all_spans[:, 0], kind="stable")].T
     stops = np.maximum.accumulate(stops)
@@ -211,9 +230,15 @@ def _union(spans: list[Spans]) -> Spans:
 
 
 def _remaining(train: Spans, cuts: Spans, min_chars: int) -> Ints:
-    """Return the pieces of `train` that remain without the (c, 2) `cuts`, as (m, 3) work, start and stop.
+    """Return the pieces of the training split that remain after the spans `cuts` are cut out.
 
-    Each cut lies within one row of `train`. In works with cuts, pieces shorter than `min_chars` are left out.
+    Args:
+        train: (n_works, 2) spans of the training split, one for each work.
+        cuts: (c, 2) ascending spans, each within one row of `train`.
+        min_chars: in works with cuts, pieces shorter than this are left out.
+
+    Returns:
+        (m, 3) array with a piece in each row. The columns are: number of the work, start and stop.
     """
     pieces: list[tuple[int, int, int]] = []
     first = np.searchsorted(cuts[:, 0], train[:, 0])

@@ -1,1 +1,1 @@
-"""Read works of many file types from folders, archives, URLs and Hugging Face datasets."""
+"""Read texts in many file formats from folders, archives, URLs and Hugging Face datasets."""

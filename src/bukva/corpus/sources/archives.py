@@ -1,6 +1,6 @@
 """Unpack archives from untrusted sources.
 
-Every entry of an archive must be a plain file or a folder, and must stay inside the target folder. The number of
+Every entry of an archive must be a regular file or a folder, and must stay inside the target folder. The number of
 entries and their total size are limited.
 """
 
@@ -20,25 +20,25 @@ from typing import cast
 
 from bukva.core.errors import DISK, BukvaError
 
-# The limits of an archive are far more than a corpus for one machine needs, and far less than the size of a disk.
+# These limits are far above what a corpus for one machine needs, and far below the size of a disk.
 MAX_BYTES = 4 << 30
 MAX_ENTRIES = 100_000
-MAX_HEADER_BYTES = 256 << 20  # all headers of an archive, because zipfile and tarfile keep them in memory
+MAX_HEADER_BYTES = 256 << 20  # for all headers of an archive together, which zipfile and tarfile keep in memory
 
 ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
-ZIP_ENTRY = b"PK\x01\x02"  # begins each entry of the table of contents at the end of a zip
-TAR_OFFSET = 257  # position of the bytes TAR in a tar file
+ZIP_ENTRY = b"PK\x01\x02"  # first bytes of each entry in the central directory, the list of files at the end of a zip
+TAR_OFFSET = 257  # position of the magic bytes TAR in a tar file
 
-# Archivers use these encodings for file names without declaring them. The lines are: code pages of DOS, code pages of
-# Windows, and encodings of East Asia, which DOS and Windows share.
+# Programs that write zip files use these encodings for file names without declaring them. The first line lists code
+# pages of DOS, the second line code pages of Windows, and the third line encodings of East Asia.
 NAME_ENCODINGS = (
     "cp866", "cp437", "cp850", "cp852", "cp737", "cp857",
     "cp1251", "cp1252", "cp1250", "cp1253", "cp1254",
     "cp932", "gb18030", "big5hkscs", "cp949",
 )  # fmt: skip
-IS_UTF8 = 0x800  # flag of a zip entry whose name is UTF-8
+IS_UTF8 = 0x800  # flag bit of a zip entry: the name is UTF-8
 
-ADVICE = "Unpack the archive yourself and use download.corpus=local."
+ADVICE = "Unpack the archive yourself, and read the result with download.corpus=local."
 
 # zipfile, tarfile and gzip raise these exceptions for damaged files. RuntimeError includes RecursionError (many nested
 # headers in a tar) and NotImplementedError (an unknown compression method in a zip).
@@ -59,12 +59,13 @@ DAMAGED = (
 class _BoundedReader(io.BufferedReader):
     """File reader that raises an error for an archive whose headers would need too much memory or time.
 
-    zipfile creates an object for every entry before it returns the first, and tarfile reads headers of any length. A
-    header can also say that the next header is very far away, and a gzip would be unpacked up to that position.
+    zipfile creates an object for every entry before it returns the first one, and tarfile reads headers of any length.
+    A tar header can also place the next header at a very distant position. In a .tar.gz, everything up to this position
+    would be decompressed.
 
     Attributes:
-        header_bytes_left: number of bytes that may still be read. `sys.maxsize` lifts the limit when the headers have
-            been checked.
+        header_bytes_left: number of bytes that may still be read. After checking the headers, callers set it to
+            `sys.maxsize` to lift the limit.
     """
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
@@ -72,7 +73,7 @@ class _BoundedReader(io.BufferedReader):
         self.header_bytes_left = MAX_HEADER_BYTES
 
     def read(self, size: int | None = -1, /) -> bytes:
-        # zipfile passes no size only when it reads the last 64 kB, so no limit is needed there
+        # zipfile omits the size only where it reads the last 64 kB of the file, so no limit is needed there
         raw = super().read(size if size is None or size < 0 else min(size, self.header_bytes_left + 1))
         self.header_bytes_left -= len(raw)
         if self.header_bytes_left < 0 or raw.count(ZIP_ENTRY) > MAX_ENTRIES:
@@ -86,31 +87,32 @@ class _BoundedReader(io.BufferedReader):
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether the content of a file begins like a .zip. The file name is ignored."""
+    """Return whether a file begins with the magic bytes of a zip. The file name is ignored."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether the content of a file begins like a .zip, .tar or .gz. The file name is ignored."""
+    """Return whether a file has the magic bytes of a zip, tar or gzip. The file name is ignored."""
     head = _head(path)
     return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Unpack a .zip, .tar, .tar.gz or .tgz into the new folder `folder`.
+    """Unpack a .zip, .tar, .tar.gz or .tgz into `folder`, which must not exist yet.
 
-    If this raises, the caller must delete `folder`.
+    After an error, `folder` may be incomplete, and the caller must delete it.
 
-    All headers are read and checked before the first file is written. A truncated archive may go unnoticed, because a
-    tar can be cut between two entries and the checksum at the end of a gzip is not read. Only a digest proves that an
+    All headers are read and checked before the first file is written. A truncated archive is not always detected: a tar
+    can be cut between two entries, and the checksum at the end of a gzip is not read. Only a digest proves that an
     archive is complete.
 
     Returns:
-        The file names whose encoding was guessed, each as `name (encoding)`. The list is empty for a tar.
+        The file names in a zip whose encoding was guessed, each as `name (encoding)`. For a tar, the list is empty,
+        because names in a tar must be UTF-8.
 
     Raises:
-        BukvaError: an entry is not a plain file or folder; an entry would be written outside `folder`; the archive has
-            more than MAX_ENTRIES entries or MAX_BYTES bytes; or the archive is damaged.
+        BukvaError: the archive is damaged, or has more than MAX_ENTRIES entries or more than MAX_BYTES bytes; or an
+            entry is neither a regular file nor a folder, or would be written outside `folder`.
     """
     folder.mkdir(parents=True)
     try:
@@ -130,8 +132,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         if isinstance(error, OSError) and error.errno in DISK:  # the disk failed, so the archive may be valid
             raise
         why = (isinstance(error, OSError) and error.strerror) or error
-        advice = "Use a complete .zip, .tar or .tar.gz file, or unpack it yourself and use download.corpus=local."
-        raise BukvaError(f"{archive.name}: damaged, or not an archive ({why}). {advice}") from None
+        advice = (
+            "Use a complete .zip, .tar or .tar.gz file, or unpack the file yourself and read the result with "
+            "download.corpus=local."
+        )
+        raise BukvaError(f"{archive.name}: is damaged, or is not an archive ({why}). {advice}") from None
 
 
 @contextlib.contextmanager
@@ -139,8 +144,9 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
     """Open a .zip for reading, after checking the headers of all its entries.
 
     Raises:
-        BukvaError: an entry is not allowed, or there are too many entries or bytes (see `unpack`).
-        One of DAMAGED: the file is damaged. The caller must turn this exception into an error that names the file.
+        BukvaError: the zip has too many entries or bytes, or an entry that is not allowed (see `unpack`).
+        Exceptions of DAMAGED: the zip is damaged. The caller must turn such an exception into a BukvaError that names
+            the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
@@ -156,12 +162,15 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the most probable encoding of NAME_ENCODINGS that can decode all file names in a zip."""
+    """Return the most probable encoding in NAME_ENCODINGS that can decode all file names in a zip.
+
+    If no encoding can decode all names, return "cp437".
+    """
     import chardet
 
     reader.header_bytes_left = MAX_HEADER_BYTES
-    # zipfile decodes a name of unknown encoding as cp437, which has a character for every byte. So the original bytes
-    # can be restored.
+    # zipfile decodes a name of unknown encoding as cp437. This encoding has a character for every byte, so the original
+    # bytes can be restored.
     names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
     raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")
     matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
@@ -192,37 +201,37 @@ def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
-    """Return whether an entry is an unencrypted file or folder whose compression can be unpacked in pieces."""
+    """Return whether an entry is an unencrypted regular file or folder, either uncompressed or in deflate format."""
     kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archiver stored no Unix mode
     method = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     return kind in (0, stat.S_IFREG, stat.S_IFDIR) and method and not info.flag_bits & 1
 
 
 def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise an error if an archive has too many entries or bytes, or an entry that must not be unpacked.
+    """Raise a BukvaError if an archive has too many entries or bytes, or an entry that must not be unpacked.
 
-    Such an entry is not plain, or its name leads outside the target folder.
+    An entry must not be unpacked if its flag `is_plain` is false, or if its name leads outside the target folder.
 
     The sizes in the headers can be trusted, because zipfile and tarfile never return more bytes than a header
     announces.
 
     Args:
         archive: file name of the archive, for errors.
-        entries: for each entry, its name, its size in bytes, and whether it is a plain file or folder, which can be
-            unpacked safely.
+        entries: name, size in bytes and `is_plain` of each entry. `is_plain` says whether the entry is a file or folder
+            that can be unpacked safely.
     """
     bytes_left = MAX_BYTES
     for count, (name, n_bytes, is_plain) in enumerate(entries, start=1):
         bytes_left -= max(n_bytes, 0)
         if count > MAX_ENTRIES or bytes_left < 0:
             raise BukvaError(
-                f"{archive} is too large: at most {MAX_ENTRIES} entries and {MAX_BYTES} bytes are unpacked. {ADVICE}"
+                f"{archive} is too large: it has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes. {ADVICE}"
             )
         path, what = PurePosixPath(name), ""
         if path.is_absolute() or ".." in path.parts:
-            what = "its name leads outside the folder"
+            what = "its name leads outside the target folder"
         elif not is_plain:
-            what = "is a link or a device, is encrypted, or is compressed by a method other than deflate"
+            what = "it is a link or a device, is encrypted, or is compressed by a method other than deflate"
         if what:
             raise BukvaError(f"{archive}, entry {name!r}: {what}. {ADVICE}")
 

@@ -1,6 +1,7 @@
-"""Download the corpus that download.corpus chooses, or read it from disk, and write it as a collection of works.
+"""Read a corpus from disk or download it, and write it as a collection of works.
 
-Content with a known digest is verified. A collection is one text and a table of its works (see bukva.text.collection).
+The parameter download.corpus names the corpus. A collection is one text that contains all works, and a table of the
+works (see bukva.text.collection). Downloaded content is verified if its digest is known.
 """
 
 import hashlib
@@ -39,17 +40,16 @@ REGISTRY = Path(__file__).with_name("sources.yaml")
 
 @dataclass(frozen=True)
 class Source:
-    """One corpus of sources.yaml, either a single text or an archive.
+    """One corpus of sources.yaml, which is a single text or an archive of texts.
 
     Attributes:
         url: URL of the text or archive.
-        file: name of the text or archive in the mirror. (The environment variable BUKVA_MIRROR names the folder of the
-            mirror.)
-        sha256: SHA-256 digest of a single text. For an archive, it is empty.
-        root: folder in the archive that contains the folders of `folders`.
-        folders: folder below `root` -> its digest (see `folder_digest`). Only these folders of the archive are read.
-            For a single text, it is empty.
-        encodings: path below `root` -> encoding, for each work that is not UTF-8.
+        file: file name of the text or archive in the mirror (see `obtain` in fetching.py).
+        sha256: SHA-256 digest of a single text, or "" for an archive.
+        root: path of a folder inside the archive, to which the paths in `folders` and `encodings` are relative.
+        folders: digest of each folder to read (see `folder_digest`), by path. Other folders of the archive are not
+            read. For a single text, `folders` is empty.
+        encodings: encoding of each work that is not UTF-8, by path.
     """
 
     url: str
@@ -61,35 +61,38 @@ class Source:
 
 
 def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> dict[str, int]:
-    """Write the corpus that `params` chooses to the folder `target`, as a collection (see bukva.text.collection).
+    """Read or download the corpus that `params` names, and write it to the folder `target` as a collection.
 
-    If this raises, `target` is unchanged.
+    After an error, `target` is unchanged.
 
     Args:
         params: section `download` of params.yaml.
-        target: folder of the collection.
+        target: folder of the collection (see bukva.text.collection).
         on_bytes: progress callback of the transfer.
-        note: called with each message for the user, such as which files were left out.
+        note: called with each message for the user, such as the names of files that were left out.
 
     Returns:
-        Metric -> value. The metrics are the numbers of works, authors, categories, characters, bytes and works without
-        a year, and the number of findings of each kind (see KINDS in works.py).
+        The metrics of stage download, by name. They are the numbers of works, authors, categories, characters, bytes
+        and works without a year. For each key of KINDS in works.py, there is also the number of findings, which are
+        files, rows or texts that were left out or for which something was guessed.
 
     Raises:
-        ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text.
-            If `params.strict` is true, also if a file or row has no readable text.
+        ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text. If
+            `params.strict` is true, each file or row without readable text is also an error.
     """
     options = _read_options(params)
     findings = options.findings
     try:
-        # scratch is inside the unfinished folder: on the same disk, and deleted with this folder even after a kill
+        # `scratch` is inside the unfinished folder, so it is on the same disk and is deleted with this folder, even
+        # after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             works = _list_works(params, options, Path(scratch), on_bytes, note)
             table = write_collection(folder, texts_of(works, findings), findings.leave_out)
             if table.empty:
                 raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
-        # A ParamsError also prints how to undo the edit of params.yaml, because DVC has already removed the old corpus.
+        # DVC has already removed the old corpus. The message of a ParamsError also says how to undo the edit of
+        # params.yaml.
         raise ParamsError(str(error)) from None
     for sentence in findings.sentences():
         note(f"download: {sentence}")
@@ -105,17 +108,17 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
 
 
 def registry() -> dict[str, Source]:
-    """Read sources.yaml, and return name -> corpus."""
+    """Return the corpora of sources.yaml by name."""
     import yaml
 
     return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
 
 
 def _read_options(params: Download) -> ReadOptions:
-    """Return the options for reading the files of the corpus that `params` chooses.
+    """Return the options for reading the files of the corpus that `params` names.
 
-    The corpus `sample` and the corpora of sources.yaml are always read as UTF-8 and in strict mode: an unreadable file
-    is an error.
+    The corpus `sample` and the corpora of sources.yaml are always read as UTF-8 and in strict mode, in which an
+    unreadable file is an error.
     """
     if params.corpus not in ("local", "url", "huggingface"):
         return ReadOptions(Findings(strict=True))
@@ -123,7 +126,10 @@ def _read_options(params: Download) -> ReadOptions:
 
 
 def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Download the corpus into `scratch`, unless it is a local one, and list its works. No text is read yet."""
+    """Return the works of the corpus that `params` names, without reading their texts.
+
+    A corpus that is not on disk is first downloaded into the temporary folder `scratch`.
+    """
     match params.corpus:
         case "sample" | "local":
             return _local(params.path, options)
@@ -143,16 +149,18 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
 
 
 def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
-    """Return the works in a downloaded file. A PDF is recognized by its content, because its URL may not end in .pdf.
+    """Return a list with one `Work` for a downloaded file. A file of unknown type is read as plain text.
+
+    A PDF is recognized by its first bytes, because its URL may not end in .pdf.
 
     Raises:
-        BukvaError: files of this type are not read, but a command can convert them. The message quotes the command.
+        BukvaError: files of this type cannot be read, but a command can convert them. The message quotes the command.
     """
     with file.open("rb") as content:
         name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
     if not options.reader(Path(name)) and (command := conversion(name)):
-        advice = f"Download it yourself, convert it with `{command}`, and use the result with download.corpus=local."
-        raise BukvaError(f"{file.name}: files of this type are not read. {advice}")
+        advice = f"Download the file, convert it with `{command}`, and read the result with download.corpus=local."
+        raise BukvaError(f"{file.name}: files of this type cannot be read. {advice}")
     return work_in_file(file, file.name, options)
 
 
@@ -166,7 +174,7 @@ def _local(path: str, options: ReadOptions) -> list[Work]:
         why = SPECIAL
     elif not options.reader(location) and (command := conversion(path)):
         raise BukvaError(
-            f"params.yaml, download.path: {shorten(path)} is of a type that is not read. Convert it with `{command}`."
+            f"params.yaml, download.path: {shorten(path)} has a type that cannot be read. Convert it with `{command}`."
         )
     elif not options.reader(location):
         plain = f"add {location.suffix} to download.extensions" if location.suffix else "rename it to .txt"
@@ -190,7 +198,7 @@ def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: O
     unpack(file, scratch / "unpacked")
     root = scratch / "unpacked" / source.root
     for name, expected in source.folders.items():
-        actual = folder_digest(root / name) if (root / name).is_dir() else "missing"
+        actual = folder_digest(root / name) if (root / name).is_dir() else "missing (there is no such folder)"
         if actual != expected:
             raise BukvaError(
                 f"{file.name}, folder {name}: its SHA-256 is {actual}, not {expected}."
@@ -202,7 +210,7 @@ def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: O
 def folder_digest(folder: Path) -> str:
     """Return a SHA-256 digest of the names and contents of all files below a folder, as hexadecimal digits.
 
-    The following command prints the same digest if it is run in the folder:
+    The following command prints the same digest when it is run in that folder:
     `find * -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z | sha256sum`.
     """
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
@@ -217,17 +225,18 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions) -> list[Work
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):
         options.findings.add("zip_names_guessed", printable(name))
-    # In most archives, one folder contains everything. It is not an author or category, so works are listed below it.
-    # macOS adds a folder __MACOSX next to it.
+    # In most archives, one folder contains everything else. Its name is not an author or a category, so the paths of
+    # works begin below it. macOS adds a second folder, __MACOSX.
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     root = top[0] if len(top) == 1 and top[0].is_dir() else folder
     return works_in_folder(root, archive.name, options)
 
 
 def _file_name(url: str) -> str:
-    """Return a safe file name for the last part of the path of a URL, or `text` if this part is empty.
+    """Return a safe file name, made from the last part of the path of a URL.
 
-    Each run of characters other than letters, digits and `_ ( ) , . -` becomes one `_`. At most 80 characters are kept.
+    Letters, digits and `_ ( ) , . -` are kept, and each run of other characters becomes one `_`. At most the last 80
+    characters are kept, without `.` and `_` at their start and end. If nothing remains, the file name is "text".
     """
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     return re.sub(r"[^\w(),.-]+", "_", name)[-80:].strip("._") or "text"

@@ -17,25 +17,25 @@ from bukva.corpus.sources.archives import MAX_BYTES
 if TYPE_CHECKING:
     import requests
 
-RETRIES = 4  # of one request, and of a transfer that breaks without progress
+RETRIES = 4  # maximum for one request, and for a transfer that breaks again and again without progress
 BACKOFF_SECONDS = 0.5  # retry n waits BACKOFF_SECONDS * 2 ** (n - 1), but the first retry does not wait
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
 TIMEOUT_SECONDS = (10.0, 60.0)  # for connecting, and for waiting until more of the response arrives
 PROGRESS_BYTES = 1000  # a connection makes progress if it adds at least this many bytes to the file
 
 OnBytes = Callable[[int, int | None], None]
-"""Progress callback: receives the number of bytes transferred so far, and the total number or None if it is unknown."""
+"""Progress callback. It receives the number of bytes so far, and the total number of bytes or None if unknown."""
 
 OnNote = Callable[[str], None]
 """Callback for messages to the user that are not errors."""
 
 
 def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
-    """Download the file at `url` to `target`. If this raises, `target` is unchanged.
+    """Download the file at `url` to `target`. After an error, `target` is unchanged.
 
     Raises:
-        BukvaError: the connection fails, the server responds with an error, the transfer keeps breaking, the file is
-            larger than MAX_BYTES, or its SHA-256 is not `digest`. An empty `digest` accepts every file.
+        BukvaError: the connection fails, the server responds with an error, the transfer breaks too often, the file is
+            larger than MAX_BYTES, or the SHA-256 of the file is not `digest`. An empty `digest` accepts every file.
     """
     with atomic_file(target) as unfinished:
         with unfinished.open("wb") as file, _session() as session:
@@ -44,14 +44,14 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
 
 
 def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
-    """Return the path of the file `name` in the mirror, or of a new download in `folder`.
+    """Find the file `name` in the mirror, or download it from `url` into `folder`. Return the path of the file.
 
-    The environment variable BUKVA_MIRROR names the folder of the mirror. If the mirror does not contain the file,
-    `note` is called with a message. Then, or if there is no mirror, the file is downloaded from `url`.
+    The mirror is a folder of files that were downloaded earlier. The environment variable BUKVA_MIRROR contains its
+    path. If the variable is set but the mirror does not contain the file, `note` is called with a message.
 
     Raises:
-        BukvaError: the download fails (see `fetch`), or the SHA-256 of the file is not `digest`, also if it is in the
-            mirror. An empty `digest` accepts every file.
+        BukvaError: the download fails (see `fetch`), or the SHA-256 of the file is not `digest`. A file in the mirror
+            is checked as well. An empty `digest` accepts every file.
     """
     if mirror := os.environ.get("BUKVA_MIRROR", ""):
         file = resolve_path(mirror) / name
@@ -65,7 +65,10 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
 
 
 def _check_digest(name: str, file: Path, expected: str) -> None:
-    """Raise an error if the SHA-256 of `file` is not `expected`. If `expected` is empty, nothing is checked."""
+    """Raise a BukvaError if the SHA-256 of `file` is not `expected`.
+
+    The message calls the file `name`. If `expected` is empty, nothing is checked.
+    """
     if expected and (actual := sha256(file)) != expected:
         advice = "The file is damaged, or it is not the expected file. Check the file and the expected digest."
         raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
@@ -75,7 +78,7 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
     """Download `url` into `file`, and retry when the transfer breaks.
 
     A broken transfer is resumed with a range request if a strong ETag proves that the file on the server has not
-    changed. Otherwise the download starts again from the first byte.
+    changed. Otherwise, the download starts again from the first byte.
     """
     redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
     total: int | None = None
@@ -108,9 +111,10 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
 def _copy(
     response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
 ) -> str:
-    """Append the body of a response to `file`. Return the reason if `file` is still incomplete, otherwise "".
+    """Append the body of a response to `file`. Return "" if `file` is then complete, otherwise the reason why not.
 
-    `total` is the size of the complete file, or None if it is unknown. Errors show `redacted_url` as the URL.
+    `total` is the size of the complete file in bytes, or None if the size is unknown. Error messages show
+    `redacted_url`.
 
     Raises:
         BukvaError: the file is larger than MAX_BYTES.
@@ -136,7 +140,7 @@ def _copy(
 
 
 def _session() -> "requests.Session":
-    """Return a session that repeats a request after errors that may be temporary."""
+    """Return an HTTP session that retries a request after errors that may be temporary."""
     import requests
     from urllib3 import Retry
 
@@ -154,15 +158,15 @@ def _session() -> "requests.Session":
 
 
 def _request(session: "requests.Session", url: str, range_headers: dict[str, str]) -> "requests.Response":
-    """Request a file, or a part of it, and return the response. The body of the response is not read yet.
+    """Request a file or a part of it, and return the response before its body is read.
 
     Args:
         session: sends the request.
         url: URL of the file.
-        range_headers: headers that request a part of the file. If this is empty, the whole file is requested.
+        range_headers: headers that request a part of the file, or an empty dict to request the whole file.
 
     Raises:
-        BukvaError: the server does not respond, or responds with an error.
+        BukvaError: the server does not respond, or responds with an error status.
     """
     import requests
     from urllib3.exceptions import HTTPError

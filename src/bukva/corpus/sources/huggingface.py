@@ -1,8 +1,8 @@
-"""Download the files of a dataset at one commit from the Hugging Face hub, and verify their digests.
+"""Download files of one commit of a dataset from the Hugging Face hub, and verify their digests.
 
 The library huggingface_hub transfers the files. It takes a token only from the environment variable HF_TOKEN, sends no
-telemetry, and writes only into the folder of the download. The environment variable HF_ENDPOINT can hold the URL of
-another hub. The error messages of huggingface_hub quote whole responses and are therefore never shown.
+telemetry, and writes only into the target folder. The environment variable HF_ENDPOINT can contain the URL of another
+hub. The error messages of huggingface_hub quote whole responses and are therefore never shown.
 """
 
 import fnmatch
@@ -39,14 +39,15 @@ SETTINGS = {
 def fetch_dataset(
     dataset: str, revision: str, pattern: str, is_read: Callable[[Path], bool], folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Download files of a dataset into the new folder `folder`. If this raises, the caller must delete `folder`.
+    """Download files of a dataset into a new folder. After an error, the caller must delete the folder.
 
     Args:
         dataset: name of the dataset on the hub, as owner/name.
         revision: hash of a commit (40 hexadecimal digits).
-        pattern: only files whose path in the dataset matches are downloaded; `*` matches any text, including `/`.
-        is_read: takes a path and returns whether files of its type can be read. Other files are not downloaded.
-        folder: where the files are written. They keep their paths in the dataset.
+        pattern: pattern for the paths of the files to download. `*` matches any text, including `/`.
+        is_read: function that takes a path and returns whether files of this type can be read. Files of other types are
+            not downloaded.
+        folder: path of the new folder. Inside it, the files keep the paths that they have in the dataset.
         on_bytes: progress callback, called after each file.
 
     Raises:
@@ -83,8 +84,8 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
     """Return the files of `dataset` at the commit `revision`.
 
     Raises:
-        BukvaError: the commit is unknown; or `revision` is empty, a branch or a tag, so that the files may change
-            later. The message contains the hash of the newest commit.
+        BukvaError: the dataset has no such commit, or `revision` is not the hash of a commit. A branch or a tag is an
+            error, because its files may change later. The message contains the hash of the newest commit.
     """
     from huggingface_hub.errors import RevisionNotFoundError
 
@@ -96,18 +97,18 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
         except RevisionNotFoundError:
             why, branch = f"{dataset} has no commit {revision}", None
     newest = api.dataset_info(dataset, revision=branch, timeout=TIMEOUT_SECONDS).sha
-    raise BukvaError(f"params.yaml, download.revision: {why}. Use the newest commit: -S download.revision={newest}")
+    raise BukvaError(f"params.yaml, download.revision: {why}. Use the newest commit: `-S download.revision={newest}`")
 
 
 def _chosen(
     listed: "list[RepoSibling]", dataset: str, pattern: str, is_read: Callable[[Path], bool]
 ) -> "list[RepoSibling]":
-    """Return the files of `listed` that match `pattern` and can be read (`is_read`), sorted by name.
+    """Return the files of `listed` whose path matches `pattern` and whose type can be read, sorted by name.
 
     The dataset card, hidden files and unsafe paths are left out.
 
     Raises:
-        BukvaError: no file matches and can be read.
+        BukvaError: no file that can be read matches `pattern`.
     """
     names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
@@ -121,7 +122,7 @@ def _chosen(
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a part of the path `name` starts with a dot, or `name` may lead outside the target folder."""
+    """Return whether the path `name` has a part that starts with a dot, or may lead outside the target folder."""
     path = PurePosixPath(name)
     return path.is_absolute() or "\\" in name or any(part.startswith(".") for part in path.parts)
 
@@ -144,6 +145,9 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
 
 
 def _git_blob_id(path: Path) -> str:
-    """Return the digest that `git hash-object` prints for a file. A commit stores it for files outside Git LFS."""
+    """Return the digest that `git hash-object` prints for a file.
+
+    A commit contains this digest of each file that is not stored in Git LFS.
+    """
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

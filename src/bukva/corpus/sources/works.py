@@ -1,7 +1,8 @@
 """List the works in a folder or a file, and read their texts, authors, titles and years.
 
-Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they mark the encoding and
-are not content. Everything that is left out or guessed is counted, for metrics and for messages to the user.
+A work is one text. Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they
+mark the encoding and are not content. Everything that is left out or guessed is counted, for metrics and for messages
+to the user.
 """
 
 import csv
@@ -25,20 +26,21 @@ from bukva.text.collection import MISSING, Document
 # counted.
 INFO = "info.csv"
 SPECIAL = "is a pipe, a socket or a device"
-EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # the last arguments of BadTextError
-# A message names the first 3 files or rows of a kind of findings. It also names the first file of each further encoding
-# or type, up to 20 names in all. The other files and rows are only counted.
+EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # why, advice, kind of BadTextError
+# A finding is a file, row or text that is left out while a corpus is read, or for which something is guessed. There is
+# one message for each kind of finding. It names the first NAMED files or rows. It also names the first file of each
+# further encoding or file type, up to MAX_NAMED names in all. The other files and rows are only counted.
 NAMED = 3
 MAX_NAMED = 20
 
-# A finding is something that is left out or guessed while a corpus is read. The kinds of findings are: name of the
-# metric that counts the findings -> message to the user, which follows the count.
+# Each key is a kind of finding, and the name of the metric that counts the findings of this kind. The value is the
+# message to the user, which follows the count.
 KINDS = {
     "files_without_text": "file(s) without text were left out (download.strict=false)",
     "files_unreadable": "file(s) could not be read and were left out (download.strict=false)",
     "bad_rows": "row(s) of tables could not be read and were left out (download.strict=false)",
     "files_in_detected_encoding": "file(s) were read in a detected encoding (download.encoding)",
-    "files_with_names_inside": "file(s) contain an author, title or year that folders and info.csv do not give",
+    "files_with_names_inside": "file(s) contain an author, title or year that their paths and info.csv do not contain",
     "epubs_without_all_chapters": "epub(s) do not contain all chapters that they list; the other chapters were read",
     "zip_names_guessed": "file name(s) in a zip are not UTF-8, so their encoding was guessed",
     "files_with_parts_left_out": "file(s) were read without some of their parts",
@@ -48,20 +50,23 @@ KINDS = {
     "texts_with_marks_inside": "text(s) contained byte order marks (U+FEFF), which were removed",
     "info_rows_without_file": "row(s) of info.csv name a work that does not exist",
     "info_rows_unreadable": "row(s) of info.csv could not be read",
-    NO_TEXTS: "file(s) were not read, because they are tables without the column download.text_column or XML other "
-    "than TEI (download.extensions can read them as plain text)",
+    NO_TEXTS: "file(s) were not read, because they are XML other than TEI, or tables without the column that "
+    "download.text_column names (to read them as plain text, add their extension to download.extensions)",
     "files_to_convert": "file(s) were not read; convert each file with the command after its name",
-    "files_of_other_types": "file(s) of other types were not read (download.extensions can read them as plain text)",
+    "files_of_other_types": "file(s) of other types were not read (to read them as plain text, add their extension to "
+    "download.extensions)",
 }
 
 
 class Findings:
-    """Counts everything that is left out or guessed while a corpus is read, by kind (a key of KINDS).
+    """Counter of everything that is left out or guessed while a corpus is read.
+
+    Each of these findings has a kind, which is a key of KINDS.
 
     Attributes:
         strict: whether a file or row without readable text is an error.
-        counts: kind -> number of findings.
-        names: kind -> names of the first files or rows, for the messages to the user.
+        counts: number of findings of each kind, by kind.
+        names: names of the first files or rows of each kind, by kind. They are shown in the messages to the user.
     """
 
     def __init__(self, strict: bool) -> None:
@@ -71,12 +76,13 @@ class Findings:
         self._groups = set[tuple[str, str]]()
 
     def add(self, kind: str, name: str, group: str = "") -> None:
-        """Count a file or row as a finding of the kind `kind`.
+        """Count a file or row that is left out, or for which something is guessed.
 
         Args:
-            kind: a key of KINDS.
+            kind: kind of the finding, a key of KINDS.
             name: name of the file or row, for the message to the user.
-            group: group of the file, such as its encoding. The message names the first file of each group.
+            group: property that the file shares with others, such as its encoding. The message names the first file of
+                each group.
         """
         self.counts[kind] += 1
         is_new = bool(group) and (kind, group) not in self._groups
@@ -85,9 +91,9 @@ class Findings:
             self.names[kind].append(name)
 
     def leave_out(self, error: BukvaError) -> None:
-        """Count a file or row that has no readable text, or raise `error` in strict mode.
+        """Count the file or row that `error` describes as left out, or raise `error` in strict mode.
 
-        A file that is not meant to contain texts (an error of the kind NO_TEXTS) is only counted, even in strict mode.
+        If the file is not meant to contain texts (`error.kind` is NO_TEXTS), it is only counted, even in strict mode.
         """
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
@@ -97,7 +103,7 @@ class Findings:
             self.add("files_unreadable", str(error))
 
     def sentences(self) -> Iterator[str]:
-        """Yield one message to the user for each kind of findings that occurred."""
+        """Yield one message to the user for each kind of finding that occurred."""
         for kind, what in KINDS.items():
             if n := self.counts[kind]:
                 n_more = n - len(self.names[kind])
@@ -112,8 +118,8 @@ class ReadOptions:
     Attributes:
         findings: counts everything that is left out or guessed.
         encoding: encoding of all files, or `auto` to detect the encoding of each file.
-        column: name of the column with the texts, for files that are tables.
-        extensions: extensions of files to read as plain text, such as `.py`.
+        column: name of the column with the texts in files that are tables.
+        extensions: extensions of files that are read as plain text, such as `.py`.
     """
 
     findings: Findings
@@ -122,9 +128,9 @@ class ReadOptions:
     extensions: Collection[str] = ()
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
-        """Return the file at `path` and the options for reading it. A given `encoding` replaces `self.encoding`.
+        """Return the file at `path` with these options. If `encoding` is not empty, it replaces `self.encoding`.
 
-        Messages show `display_name` as the path of the file.
+        Messages to the user show `display_name` as the path of the file.
         """
 
         def note(kind: str, detail: str) -> None:
@@ -134,10 +140,10 @@ class ReadOptions:
         return TextFile(path, display_name, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
-        """Return the reader for the extension of a file, or None if files of this type are not read.
+        """Return the function that reads files with the extension of `path`, or None if such files are not read.
 
-        A type in `extensions` is read as plain text, even if READERS has a reader for it. So the source of a web page
-        can be read as text.
+        Files with one of the `extensions` are read as plain text, even if READERS has another reader for them. For
+        example, .html files can be read as source code.
         """
         extension = path.suffix.lower()
         if extension in map(str.lower, self.extensions):
@@ -147,10 +153,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Work:
-    """One file of a corpus, before it is read: a single work, or a table with one work per row.
+    """A file of a corpus that has not been read yet. It contains a single work, or is a table with one work per row.
 
     Attributes:
-        document: category, author, name and year of the work, as the path of the file and info.csv give them.
+        document: category, author, name and year of the work, taken from the path of the file and from info.csv.
         file: the file, and the options for reading it.
         read: the reader for the type of the file.
         path: path of the file below the folder of the corpus.
@@ -165,7 +171,7 @@ class Work:
         """Return category, author, name and year of `text`, one of the texts in the file."""
         if not text.row:
             return self._document_of_file(text)
-        # An author or category in the row replaces the folders in the path of the file. The name of the work then keeps
+        # An author or category in the row replaces those from the path of the file. The name of the work then contains
         # the whole path, because two works could have the same name without the folders.
         work = self.path if text.author or text.category else self.document.work
         return Document(
@@ -191,12 +197,12 @@ class Work:
         )
 
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
-        """Yield the pieces of `text`, one of the texts in the file, without byte order marks.
+        """Yield `text`, one of the texts in the file, in pieces and without byte order marks.
 
-        A text that contains byte order marks is counted in `findings`.
+        If the text contains byte order marks, this is counted in `findings`.
 
         Raises:
-            BadTextError: the text cannot be read, or is empty (raised after the last piece).
+            BadTextError: the text cannot be read, or is empty. The error for an empty text follows the last piece.
         """
         display_name = f"{self.file.display_name}, row {text.row}" if text.row else self.file.display_name
         is_empty, has_marks = True, False
@@ -212,9 +218,9 @@ class Work:
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield the document and the pieces of each text in `works`, for `write_collection`.
+    """Yield the `Document` and the pieces of each text in `works`. These pairs are the input of `write_collection`.
 
-    A file that cannot be read is left out and counted in `findings`, or is an error if `findings.strict` is true.
+    A file that cannot be read is left out and counted in `findings`. If `findings.strict` is true, it is an error.
     """
     for work in works:
         try:
@@ -231,19 +237,23 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _added_values(before: Document, after: Document) -> str:
-    """Return the author, title and other values that `after` has in addition to `before`, separated by commas."""
+    """Return the values of `after` that differ from `before`, separated by commas.
+
+    If a title was appended to the name of the work, the result contains only the title.
+    """
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
 def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
-    """Return a list of one `Work`, for a corpus that is the single file `file`.
+    """Return a list with one `Work`, for a corpus that is a single file.
 
     Args:
         file: path of the file.
         display_name: path of the file as messages show it.
         options: options for reading the file.
-        read: reader for the file. By default, the extension decides, and a file of unknown type is read as plain text.
+        read: reader for the file. By default, the extension determines the reader, and a file of unknown type is read
+            as plain text.
     """
     document = _document(file.name, display_name)
     read = read or options.reader(file) or read_plain
@@ -261,16 +271,17 @@ def works_in_folder(
     """List the works in a folder. Their texts are not read yet.
 
     Args:
-        root: folder with the levels category/author/work.txt, or fewer.
+        root: folder with paths such as category/author/work.txt, author/work.txt or work.txt.
         display_name: path of `root` as messages show it.
         options: options for reading the files. Files of types that are not read are counted as findings.
         folders: paths of the folders below `root` that are read. By default, all folders are read.
-        encodings: path of a file below `root` -> its encoding, for files that differ from `options.encoding`.
-        levels: whether folders are categories and authors. Otherwise, they become part of the name of a work.
+        encodings: encodings of the files that are not in `options.encoding`, by path below `root`.
+        levels: whether the names of folders are categories and authors. If false, they become part of the name of a
+            work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read; or, in strict mode, a folder cannot be read, a
-            file is special (see `is_special`), or a file name is not UTF-8.
+        BukvaError: the folders contain no file of a type that is read. In strict mode, it is also an error if a folder
+            cannot be read, a file is special (see `is_special`), or a file name is not UTF-8.
     """
     files = [file for folder in folders for file in _files(root / folder, options.findings)]
     infos = [
@@ -319,11 +330,11 @@ def types_read() -> str:
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
-    """Read an info.csv, and return name of a work -> its year, or None if the year is empty.
+    """Read an info.csv, and return the year of each work, by the name of the work. An empty year is None.
 
-    The names of works are in the Unicode form NFC (see `nfc`).
-    Rows that cannot be read are counted in `findings`. Each row is parsed separately, so that an unclosed quote does
-    not affect other rows. The delimiter is guessed, because Excel uses semicolons in many countries.
+    The names are in the Unicode normalization form NFC (see `nfc`). Rows that cannot be read are counted in `findings`.
+    Each row is parsed separately, so that an unclosed quote does not affect other rows. The delimiter is guessed,
+    because Excel uses semicolons in many countries.
     """
     try:
         lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
@@ -345,15 +356,16 @@ def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
 
 
 def nfc(name: str) -> str:
-    """Return a name in the Unicode form NFC, because macOS may write й as two characters in file names."""
+    """Return a name in the Unicode normalization form NFC. In file names from macOS, й may be two characters."""
     return unicodedata.normalize("NFC", name)
 
 
 def _files(root: Path, findings: Findings) -> Iterator[Path]:
     """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name).
 
-    A special file (see `is_special`) and a folder that cannot be read are counted in `findings`. Links are followed,
-    because a skipped book could go unnoticed. Each folder is visited only once.
+    Symbolic links are followed, because the user may not notice that a linked book is missing. Each folder is visited
+    only once, even if several links lead to it. Special files (see `is_special`) and folders that cannot be read are
+    counted in `findings`, or are errors in strict mode.
     """
 
     def leave_out(error: OSError) -> None:
@@ -378,8 +390,8 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
     """Return category, author, name and year of the work at `path`.
 
     The path has the form category/author/work, author/work or work. Deeper folders become part of the name of the work.
-    If `levels` is false, all folders do. The name keeps every extension except .txt, so that notes.md and notes.html
-    are two works.
+    If `levels` is false, all folders become part of the name. The name keeps every extension except .txt, so that
+    notes.md and notes.html are two works.
 
     Raises:
         BadTextError: the path is not UTF-8.
@@ -394,7 +406,7 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
 
 
 def is_special(path: Path) -> bool:
-    """Return whether `path` is a pipe, a socket or a device. A program that reads from it may wait forever.
+    """Return whether `path` is a pipe, a socket or a device. Reading from such a file may block forever.
 
     A path that does not exist is not special.
     """
@@ -413,11 +425,11 @@ def _check_name(path: str, display_name: str) -> None:
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Check that DVC can read `path`, a value in params.yaml. DVC reads all files below this path before a stage runs.
+    """Check that DVC can read all files below `path`. DVC reads them before it runs a stage.
 
     Args:
-        key: name of the parameter, for errors, such as `download.path`.
-        path: file or folder.
+        key: name of the parameter that contains the path, for errors, such as `download.path`.
+        path: path of a file or folder.
 
     Raises:
         ParamsError: the path does not exist.

@@ -94,7 +94,7 @@ def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
     text, names, _ = read(zipped(tmp_path / "a.fb2.zip", {"b.FB2": content, "readme.txt": ""}))
     assert (text, names[0]) == ("Ёж\n", "Война и мир")
     for parts in ({}, {"a.fb2": content, "b.fb2": content}):
-        words = f"damaged, or not an .fb2.zip (it contains {len(parts)} .fb2 files, not one). Get the file again."
+        words = f"is damaged, or is not an .fb2.zip (it contains {len(parts)} .fb2 files, not one). Get the file again."
         assert error(zipped(tmp_path / "b.fb2.zip", parts)) == f"books/b.fb2.zip: {words}"
 
 
@@ -250,8 +250,12 @@ def test_an_odt_gives_its_paragraphs_as_they_are_after_all_changes(tmp_path) -> 
 @pytest.mark.parametrize(
     ("name", "parts", "why"),
     [
-        ("a.docx", {"x": ""}, r"damaged, or not a .docx (it has no part word/document\d*\.xml). Get the file again."),
-        ("a.odt", {"x": ""}, r"damaged, or not an .odt (it has no part content\.xml). Get the file again."),
+        (
+            "a.docx",
+            {"x": ""},
+            r"is damaged, or is not a .docx (it has no part word/document\d*\.xml). Get the file again.",
+        ),
+        ("a.odt", {"x": ""}, r"is damaged, or is not an .odt (it has no part content\.xml). Get the file again."),
         ("a.docx", {"word/document.xml": "<a/>"}, "its root is <a>, not <document>. Convert it to .txt"),
         ("a.docx", {"word/document.xml": "<document><body>"}, "is not well-formed XML (Premature end of data"),
         ("a.docx", {"word/document.xml": b"<document>\0"}, "contains NUL"),

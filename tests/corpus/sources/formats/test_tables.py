@@ -96,7 +96,9 @@ def test_a_damaged_table_is_an_error(tmp_path) -> None:
     path = tmp_path / "b.parquet"
     for raw in (b"", whole[: len(whole) // 2], whole[:-5], b"PAR1" + b"\xff" * 100 + b"PAR1"):
         path.write_bytes(raw)
-        with pytest.raises(BadTextError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\)\. Write the file"):
+        with pytest.raises(
+            BadTextError, match=r"^books/b\.parquet: is damaged, or is not Parquet \(.+\)\. Write the file"
+        ):
             rows(path)
 
 

@@ -1,4 +1,4 @@
-"""Choose the reader for each file type that can be read, and the conversion command for many other types."""
+"""Map file extensions to the functions that read such files, or to commands that convert them."""
 
 import shlex
 from pathlib import Path, PurePosixPath
@@ -37,11 +37,11 @@ READERS: dict[str, Reader] = {
     ".parquet": read_parquet,
 }
 
-# extension in lower case -> command that converts a file of this type to a type that can be read
 TO_DOCX = "soffice --headless --convert-to docx {file}"
 TO_CSV = "soffice --headless --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' {file}"  # comma, quote, UTF-8
 TO_EPUB = "ebook-convert {file} {epub}"
 TO_TEXT = "pandoc --to plain --wrap none -o {txt} {file}"
+# extension in lower case -> command that converts a file of this type to a type that can be read
 CONVERSIONS = {
     ".pdf": "pdftotext -enc UTF-8 {file} {txt}",
     ".djvu": "djvutxt {file} {txt}",
@@ -62,7 +62,7 @@ CONVERSIONS = {
 
 
 def conversion(file: str) -> str:
-    """Return the shell command that converts `file` to a type that can be read, or "" if no command is known for it."""
+    """Return the shell command that converts `file` to a type that can be read, or "" if no command is known."""
     path = PurePosixPath(file)
     ends = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
     command = next((CONVERSIONS[end] for end in ends if end in CONVERSIONS), "")
@@ -70,8 +70,8 @@ def conversion(file: str) -> str:
     return command.format(file=shlex.quote(file), **results)
 
 
-# A zip that contains one of these files is a single book or document, whatever its name is. It is read by this reader
-# and not unpacked as an archive.
+# A zip that contains one of these files is a single book or document, even if its extension is .zip. The zip is read by
+# the reader given here, and is not unpacked as an archive.
 PARTS: dict[str, Reader] = {
     "META-INF/container.xml": read_epub,
     "word/document.xml": read_docx,
@@ -81,7 +81,13 @@ PARTS: dict[str, Reader] = {
 
 
 def reader_of_zip(path: Path) -> Reader | None:
-    """Return the reader for a zip that is a single book or document, or None for any other file or a damaged zip."""
+    """Return the reader for a zip that is a single book or document, such as an epub.
+
+    Return None for every other file, and for a damaged zip.
+
+    Raises:
+        BukvaError: the zip exceeds a limit of archives.py.
+    """
     if not is_zip(path):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Define what all readers share: the file that a reader takes, the texts that it yields, and the error that it raises.
+"""Types that the readers of all file formats share, and the reader of plain text.
 
-A reader is a function that takes a file (`TextFile`) and yields the texts in it (`Text`). A text is an iterable of
-strings, its pieces, which are read from the file while they are consumed. If the file type can be read in pieces, a
-text can be larger than the memory.
+A reader is a function that takes a file (`TextFile`) and yields the texts in the file (`Text`). The content of a text
+is an iterable of strings, which are called pieces. A piece is read from the file when it is consumed. A text of some
+file types, such as plain text, can therefore be larger than the memory.
 """
 
 import re
@@ -18,7 +18,7 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, det
 # longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
 NO_TEXTS = "files_not_texts"  # `kind` of the error for a file whose content shows that it is not meant to contain texts
-MAX_METADATA_CHARS = 100  # of a title, author or year
+MAX_METADATA_CHARS = 100  # maximum length of a title, author or year
 # the start of a file that is not plain text
 MARKUP = re.compile(r"\s*(\{\\rtf|<!doctype html|<html|<\?xml|<FictionBook|%PDF)", re.IGNORECASE)
 # a year, or a range of years such as 1830-1833
@@ -33,10 +33,7 @@ def metadata_value(value: object) -> str:
 
 
 def year_of(*dates: str | None) -> str:
-    """Return the year (1830) or range of years (1830-1833) in the first date that contains one.
-
-    Return "" if no date contains a year.
-    """
+    """Return the first year (1830) or range of years (1830-1833) in `dates`, or "" if no date contains a year."""
     for date in dates:
         if date and (match := YEARS.search(date)):
             return "-".join(filter(None, match.groups()))
@@ -44,7 +41,7 @@ def year_of(*dates: str | None) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a file name that a terminal can show: bytes that are not UTF-8 are replaced by escape sequences."""
+    """Return a file name that can be printed. Bytes that are not UTF-8 become escape sequences."""
     return name.encode(errors="backslashreplace").decode()
 
 
@@ -54,10 +51,10 @@ class BadTextError(BukvaError):
     With download.strict=false, stage download leaves out the file or row, and counts it under `kind`.
 
     Args:
-        display_name: path of the file as the message shows it, or for a row of a table, `path, row 3`.
-        why: what is wrong with the file or row, as words that follow its name.
+        display_name: path of the file as the message shows it. For a row of a table, it has the form `path, row 3`.
+        why: what is wrong with the file or row, as a phrase that follows the name, such as `contains no text`.
         advice: what to do, as a sentence without its period.
-        kind: a key of KINDS in works.py. KINDS lists all reasons for which files and rows are counted.
+        kind: why the file or row is left out, as a key of KINDS in works.py.
     """
 
     def __init__(self, display_name: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
@@ -85,7 +82,10 @@ class TextFile:
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
-        """Call `note` if elements of the file were left out. `counts` is name of the elements -> number left out."""
+        """Call `note` if elements of the file were left out.
+
+        `counts` gives the number of elements of each kind that were left out, such as 3 for `notes`.
+        """
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
@@ -118,7 +118,7 @@ class TextFile:
         """Return the whole text of a small file.
 
         Args:
-            advice: what the error for a file of more than MAX_WHOLE_BYTES advises, as a sentence without its period.
+            advice: advice in the error for a file that is too large, as a sentence without its period.
 
         Raises:
             BadTextError: the file cannot be read, is larger than MAX_WHOLE_BYTES, or its bytes are invalid in the
@@ -134,17 +134,17 @@ class TextFile:
         return "".join(self.pieces())
 
     def unreadable(self, error: OSError) -> BadTextError:
-        """Return the error to raise if the operating system cannot read the file."""
+        """Return a BadTextError that says why the operating system could not read the file."""
         return BadTextError(self.display_name, f"cannot be read ({error.strerror or error})", "Check the file")
 
 
 @dataclass(frozen=True)
 class Text:
-    """One text of a file, and the title, author, category and year that the file contains, or "" for missing values.
+    """One text of a file, with its title, author, category and year. A value that the file does not contain is "".
 
     Attributes:
         pieces: the text in pieces. They are read from the file while they are consumed.
-        row: number of the row if the file is a table, counted from 1; 0 if the file is a single text.
+        row: number of the row, counted from 1, if the file is a table. If the file is a single text, `row` is 0.
     """
 
     pieces: Iterable[str]
@@ -156,7 +156,7 @@ class Text:
 
 
 Reader = Callable[[TextFile], Iterator[Text]]
-"""Function that yields the texts of a file: any number for a table, exactly one for every other file type."""
+"""Function that yields the texts of a file: any number of texts for a table, one text for every other file type."""
 
 
 def read_plain(file: TextFile) -> Iterator[Text]:
@@ -168,7 +168,7 @@ def read_plain(file: TextFile) -> Iterator[Text]:
 
 
 def _pieces_with_markup_check(file: TextFile) -> Iterator[str]:
-    """Yield the text of a .txt in pieces. Call `file.note` if it begins like another type, such as .rtf."""
+    """Yield the text of a .txt in pieces. Call `file.note` if the text begins like a file of another type."""
     is_first = True
     for piece in file.pieces():
         if is_first and (match := MARKUP.match(piece)):

@@ -17,11 +17,11 @@ DETECTED = (
     "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
     "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
 )  # fmt: skip
-# Escape sequence that switches the character set -> the encodings that use it. All bytes of these encodings are ASCII,
-# so a file is also valid UTF-8. Valid UTF-8 is therefore searched for these sequences.
+# Escape sequence that switches the character set -> the encodings that use this sequence. A text in these encodings has
+# only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
-# Encoding that chardet may detect -> its superset in DETECTED. The HTML standard demands that a page that declares the
-# subset is read with the superset.
+# Encoding that chardet may detect -> superset of this encoding in DETECTED. By the HTML standard, a page that declares
+# the subset must be read with the superset.
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
@@ -34,7 +34,7 @@ HEAD_BYTES = 1024  # HTML must declare its encoding within the first 1024 bytes
 
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16-LE, whose mark is the first two bytes of this mark
+    codecs.BOM_UTF32_LE: "utf-32",  # must precede UTF-16-LE, because this mark begins with the mark of UTF-16-LE
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -86,20 +86,22 @@ def decode(file: IO[bytes], encoding: str) -> Iterator[str]:
 
 
 def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
-    """Return the encoding of a file, one of ENCODINGS except `auto`. `open_file` opens the file from its start.
+    """Return the encoding of a file, one of ENCODINGS except `auto`.
 
     The first rule that applies decides:
 
     1. If the file begins with a byte order mark, the mark gives the encoding.
-    2. If all bytes are valid UTF-8, the encoding is UTF-8. If the file contains the escape sequence of an encoding of
-       ESCAPED and is valid in this encoding, it is this encoding instead.
+    2. If all bytes are valid UTF-8, the encoding is UTF-8. There is one exception: if the file contains an escape
+       sequence of ESCAPED and is valid in an encoding that uses this sequence, this encoding is returned.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
     4. The library chardet lists probable encodings. The first of them in which all bytes are valid is returned.
 
-    `open_file` is called several times, because an encoding without a byte order mark is verified on the whole file.
+    Args:
+        open_file: opens the file from its start. It is called several times, because an encoding without a byte order
+            mark is verified on the whole file.
 
     Raises:
-        BadEncodingError: the whole file is valid in none of the encodings, is damaged UTF-8, or contains NUL.
+        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8 or contains NUL.
     """
     with open_file() as file:
         head = file.read(HEAD_BYTES)
@@ -121,7 +123,7 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
 
 
 def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
-    """Yield the encodings of ESCAPED whose escape sequences occur in a file."""
+    """Yield the encodings in ESCAPED whose escape sequences occur in a file."""
     with open_file() as file:
         for piece in iter(lambda: file.read(PIECE_BYTES), b""):
             for escape, encodings in ESCAPED.items():
@@ -171,8 +173,8 @@ def _is_mostly_utf8(sample: bytes) -> bool:
     """Return whether a sample is UTF-8 with a few damaged characters.
 
     The sample must contain more than two valid non-ASCII characters for each invalid byte. In a text in another
-    encoding, fewer than one such character for each invalid byte occurs by chance. The highest ratio measured was 0.7,
-    for Greek in GB 18030.
+    encoding, some bytes form valid UTF-8 characters by chance. Their highest measured ratio to the invalid bytes was
+    0.7, for Greek in GB 18030.
     """
     text = sample.decode(errors="replace")
     damaged = text.count("\ufffd")

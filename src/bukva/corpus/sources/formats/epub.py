@@ -76,7 +76,7 @@ def _chapters(file: TextFile) -> Iterator[str]:
 
 
 def _package(book: ZipFile) -> "tuple[str, _Element]":
-    """Return the path of the package document, which describes the book, and the root element of this document."""
+    """Return the path and the root element of the package document, the XML file that describes the book."""
     rootfile = parse_small_xml(read_part(book, CONTAINER)).find(".//{*}rootfile")
     if rootfile is None:
         raise ValueError("no rootfile in container.xml")
@@ -87,8 +87,8 @@ def _package(book: ZipFile) -> "tuple[str, _Element]":
 def _spine(book: ZipFile) -> Iterator[str]:
     """Yield the paths of the chapters in reading order, without the table of contents.
 
-    The spine of the book lists ids of chapters, and its manifest contains the path for each id. If the manifest has no
-    path for an id, yield `idref ID` instead of a path.
+    The spine of the book lists the ids of chapters, and the manifest of the book gives the path for each id. If the
+    manifest has no path for an id, yield `idref ID` instead of a path.
     """
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}

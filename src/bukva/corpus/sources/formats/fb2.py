@@ -16,7 +16,8 @@ from bukva.corpus.sources.formats.zipped import opened_book
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)  # in the attribute `name` of a body with notes
+# matches the attribute `name` of a body that contains notes
+NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)
 # targets of links to notes, as various programs name the notes
 NOTE = re.compile(r"#(?:n|note|fn|ftn|_ftn|footnote|c|comment)[_-]?\d+")
 HREF = "{http://www.w3.org/1999/xlink}href"

@@ -1,8 +1,8 @@
 """Collect the text of an HTML or XML document, line by line, from the events of an lxml parser.
 
-A block element begins and ends a line. Elsewhere, white space becomes one space, as in a browser. White space with a
-line end between two Chinese or Japanese characters is removed. The document is never in memory as a
-tree, and deeply nested elements need no recursion.
+A block element begins and ends a line. Elsewhere, each run of white space becomes one space, as in a browser. Between
+two Chinese or Japanese characters, white space that contains a line end is removed. The document is never in memory as
+a tree, and deeply nested elements need no recursion.
 """
 
 import re
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 SPACES = " \t\n\r\f"
 WHITE_SPACE = re.compile(f"[{SPACES}]+")
-SOFT_END = "\r"  # a line end of the source: it becomes a space, or nothing between two characters of WIDE
+SOFT_END = "\r"  # stands for a line end of the source, which becomes a space, or nothing between two WIDE characters
 # Characters as wide as two letters, except Korean. A line end between two wide characters does not become a space,
 # because Chinese and Japanese are written without spaces (CSS Text, section 4.1.3).
 WIDE = re.compile(
@@ -32,11 +32,11 @@ class LineCollector:
         spaces: elements that are separated from the text around them by at least a space.
         soft_ends: elements that mark a line end of the source, such as the end of a printed line.
         preformatted: elements that keep their white space.
-        inserts: element -> characters to insert at its start, such as a tab.
-        hidden: element that is left out with its content -> name under which it is counted. With the name "", it is not
-            counted, as for scripts or pictures.
-        left_out: name that `hides` returned -> number of elements that were left out under this name.
-        parents: the open elements that are not left out, the outermost first.
+        inserts: characters to insert at the start of an element, such as a tab, by element.
+        hidden: elements that are left out with their content. The keys are elements, and the values are names under
+            which the elements are counted, such as "notes". Elements with the name "" are not counted.
+        left_out: number of elements that were left out, by the name that `hides` returned.
+        parents: the open elements that are not left out, from the outermost to the innermost.
     """
 
     blocks: Collection[str] = ()
@@ -53,7 +53,7 @@ class LineCollector:
         self._has_text = False
         self._gap = ""  # white space to write before the next text, or SOFT_END
         self._last = ""  # the last character written
-        self._n_hidden = 0  # number of open elements: the outermost hidden element and those inside
+        self._n_hidden = 0  # number of open elements that are left out: the outermost one and those inside
         self._n_preformatted = 0
         self.parents: list[str] = []
 
@@ -63,15 +63,18 @@ class LineCollector:
         return self._n_hidden > 0
 
     def is_block(self, tag: str) -> bool:
-        """Return whether the element `tag` begins and ends a line. A subclass may decide by `parents`."""
+        """Return whether the element `tag` begins and ends a line. A subclass may override this to use `parents`."""
         return tag in self.blocks
 
     def forget_space(self) -> None:
-        """Join the next text to the last word without a space, unless a new line must begin between them."""
+        """Forget pending white space, so that the next text joins the last word. A pending line end is kept."""
         self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the name under which an element is left out, or None if it is kept. The name "" is not counted."""
+        """Return None if the element `tag` is kept, otherwise the name under which it is counted as left out.
+
+        With the name "", the element is left out but not counted.
+        """
         return self.hidden.get(tag)
 
     def take(self) -> str:
@@ -116,7 +119,7 @@ class LineCollector:
             self._add_gap(text[len(text.rstrip(SPACES)) :])
 
     def _add_gap(self, space: str) -> None:
-        """Remember that white space precedes the next text, unless a gap is already pending."""
+        """Remember that the white space `space` precedes the next text, unless other white space is pending."""
         if space and not self._gap:
             self._gap = SOFT_END if "\n" in space or "\r" in space else " "
 

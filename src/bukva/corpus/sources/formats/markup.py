@@ -2,8 +2,8 @@
 
 A block element begins and ends a line, and a space separates the cells of a table. White space is collapsed as in a
 browser, except in `pre`. The text of links is kept, but not their URLs. Code is kept because it is part of the text.
-Scripts, styles, pictures and the head of a page are dropped. Hidden elements and ruby readings are left out and
-counted. Markdown is converted to HTML first, so the same rules apply to HTML and Markdown.
+Scripts, styles, pictures and the head of a page are dropped. Hidden elements and ruby readings (small characters that
+show the pronunciation) are left out and counted. Markdown is converted to HTML first, so the same rules apply to it.
 """
 
 import re
@@ -32,7 +32,8 @@ NEVER_SHOWN = frozenset([
 ])  # fmt: skip
 HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
-MAX_LEVELS = 100  # of nested quotes and lists in Markdown. The parser is recursive and drops deeper text.
+# Maximum depth of nested quotes and lists in Markdown. The parser is recursive and drops deeper text.
+MAX_LEVELS = 100
 SHORT_LINE_CHARS = 60  # prose is usually wrapped at 65 characters or more, and most lines of verse are shorter
 
 # XHTML may write these elements as empty tags (<script/>). An HTML parser ignores the slash and would treat the rest of
@@ -49,8 +50,8 @@ def read_html(file: TextFile) -> Iterator[Text]:
 def read_markdown(file: TextFile) -> Iterator[Text]:
     """Yield the text of a Markdown file (CommonMark with tables), without its front matter.
 
-    CommonMark joins the lines of a paragraph. But a paragraph of mostly short lines is probably verse, so it keeps its
-    lines and is reported with `file.note`.
+    CommonMark joins the lines of a paragraph. But a paragraph of mostly short lines is probably verse and keeps its
+    lines. `file.note` is called with the number of these paragraphs.
     """
     from markdown_it import MarkdownIt
     from mdit_py_plugins.front_matter import front_matter_plugin
@@ -70,7 +71,7 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 def _is_verse(children: "list[Token]") -> bool:
     """Return whether most lines of a paragraph are short, and CommonMark would join some of its lines.
 
-    The last line does not count, because it may be short in prose as well.
+    The last line is ignored, because it may also be short in prose.
 
     Args:
         children: the tokens inside the paragraph.
@@ -94,13 +95,13 @@ def _page(html: str, file: TextFile) -> Text:
 
 
 def html_text(html: str, left_out: Counter[str] | None = None) -> str:
-    """Return the text of an HTML or XHTML page. It ends with a line feed, unless it is empty.
+    """Return the text of an HTML or XHTML page. The text ends with a line feed, unless it is empty.
 
-    The parser, libxml2, repairs invalid pages as browsers do. It fetches nothing.
+    The parser, libxml2, repairs invalid pages and fetches nothing from the network.
 
     Args:
         html: source of the page.
-        left_out: if given, the numbers of hidden elements and ruby readings that were left out are added to it.
+        left_out: counter to which the numbers of hidden elements and ruby readings are added, or None.
     """
     from lxml import etree
 

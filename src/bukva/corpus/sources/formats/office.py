@@ -17,7 +17,7 @@ MAX_SPACES = 1000  # limit for an element of an .odt that represents several spa
 
 
 class DocxCollector(LineCollector):
-    """Collects the text of a .docx. The text is only in elements `t`."""
+    """Collects the text of a .docx, which is in the elements `t`."""
 
     blocks = frozenset(["p", "br", "cr"])
     preformatted = frozenset(["t"])
@@ -74,7 +74,7 @@ def _document(
 
     Args:
         file: the document.
-        kind: type of the document with an article, for errors: `a .docx`.
+        kind: type of the document with an article, such as `a .docx`, for errors.
         about: name of the XML file with the title and author. If it does not exist, title and author are empty.
         body: pattern for the name of the XML file with the text.
         root: name of the root element in the XML file with the text.
@@ -92,7 +92,10 @@ def _document(
 
 
 def _body(file: TextFile, kind: str, body: re.Pattern[str]) -> Iterator[str]:
-    """Yield the XML file inside `file` whose name matches `body`, in pieces. download.encoding is ignored."""
+    """Yield the XML file that contains the text of a document, in pieces.
+
+    The name of this XML file matches `body`. Its encoding is detected, and download.encoding is ignored.
+    """
     with opened_book(file, kind) as book:
         names = [name for name in book.namelist() if body.fullmatch(name)]
         if not names:

@@ -24,7 +24,8 @@ Cue = tuple[float, float, list[str]]  # one subtitle: its start and end in secon
 def read_subtitles(file: TextFile) -> Iterator[Text]:
     """Yield the text of a subtitle file.
 
-    Each subtitle becomes one line, or one line for each speaker if several speak. Repeated lines are left out.
+    Each subtitle becomes one line. If several persons speak in a subtitle, each of them gets a line. Lines that repeat
+    the previous subtitle are left out.
     """
     lines, previous, n_left_out = list[str](), (0.0, 0.0, list[str]()), 0
     for cue in _cues(file.whole()):
@@ -67,7 +68,7 @@ def _seconds(time: str) -> float:
 def _n_repeated(previous: Cue, cue: Cue) -> int:
     """Return how many lines at the start of `cue` repeat the last lines of `previous`.
 
-    If there is a gap of more than MAX_GAP_SECONDS between the two subtitles, the result is 0.
+    The result is 0 if more than MAX_GAP_SECONDS pass between the two subtitles.
     """
     if cue[0] > previous[1] + MAX_GAP_SECONDS:
         return 0

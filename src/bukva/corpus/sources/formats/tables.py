@@ -1,7 +1,8 @@
 """Read tables: .csv, .tsv, .json, .jsonl (one JSON object per line) and .parquet. Each row contains one text.
 
-One column contains the texts. The columns title (or work), author, category and year describe the texts, if they exist.
-Their names may be in upper or lower case. Other columns are ignored. All file types except .json are read row by row.
+One column contains the texts. If the columns title (or work), author, category and year exist, they describe the texts.
+The names of these columns may be in upper or lower case. Other columns are ignored. All file types except .json are
+read row by row.
 """
 
 import csv
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 METADATA_COLUMNS = ("title", "work", "author", "category", "year")
-MAX_LINE_CHARS = 1 << 24  # of a line or cell, which is parsed as a whole; the longest novels have 4 million characters
+# Maximum length of a line or cell, which is parsed as a whole. The longest novels have 4 million characters.
+MAX_LINE_CHARS = 1 << 24
 MAX_SAMPLE_CHARS = 1 << 20  # length of the sample from which the delimiter and the use of quotes are guessed
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # for a table with one column, whose text may contain any of DELIMITERS
@@ -27,7 +29,7 @@ BUFFER_BYTES = 1 << 20
 
 
 def read_jsonl(file: TextFile) -> Iterator[Text]:
-    """Yield the text of each line. The row number of a text is its line number. Empty lines are skipped.
+    """Yield the text of each line. The line number becomes the row number. Empty lines are skipped.
 
     Raises:
         BadTextError: the file cannot be read, or has a line of more than MAX_LINE_CHARS.
@@ -128,9 +130,9 @@ def read_csv(file: TextFile) -> Iterator[Text]:
 
 
 def _records(lines: Iterable[str], delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[list[str] | csv.Error]:
-    """Yield the cells of each row, except empty rows. For a row with invalid quotes, yield the error instead.
+    """Yield each row as a list of cells. For a row with invalid quotes, yield the error instead.
 
-    If a quote is never closed, its row extends to the end of the file.
+    Empty rows are skipped. If a quote is never closed, its row extends to the end of the file.
     """
     csv.field_size_limit(MAX_LINE_CHARS)
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
@@ -150,10 +152,11 @@ def _header(records: Iterator[list[str] | csv.Error]) -> list[str]:
 
 
 def _delimiter(sample: list[str], column: str) -> str:
-    """Return the delimiter that splits the header into the most columns, with the text column `column` among them.
+    """Guess the delimiter of a table from its header.
 
-    If no delimiter gives the header the text column, return the delimiter that gives it the most columns. If the header
-    consists of `column` alone, return NO_DELIMITER.
+    Delimiters with which the header contains the text column `column` are preferred. Among several candidates, the one
+    that splits the header into the most columns is returned. If the header consists of `column` alone, return
+    NO_DELIMITER.
 
     Args:
         sample: the first lines of the table.
@@ -166,11 +169,10 @@ def _delimiter(sample: list[str], column: str) -> str:
 
 
 def _quoting(sample: list[str], delimiter: str) -> int:
-    """Return the argument `quoting` for csv.reader: csv.QUOTE_MINIMAL, or csv.QUOTE_NONE if quotes do not enclose
-    cells.
+    """Return csv.QUOTE_NONE if quotes are part of the texts, or csv.QUOTE_MINIMAL if quotes enclose cells.
 
-    In some .tsv files, quotes are part of the texts. They are read as part of the texts if `sample`, the first lines of
-    the table, then contains fewer invalid rows.
+    In some tables whose delimiter is a tab, quotes are part of the texts. QUOTE_NONE is returned for such a table if
+    `sample`, its first lines, has fewer invalid rows with QUOTE_NONE than with QUOTE_MINIMAL.
     """
 
     def n_invalid(quoting: int) -> int:
@@ -201,11 +203,11 @@ def _listed(columns: Iterable[str]) -> str:
 def read_parquet(file: TextFile) -> Iterator[Text]:
     """Yield the text of each row of a .parquet file.
 
-    Only BATCH_ROWS rows and one page of the file are in memory at a time. The program that wrote the file chose the
-    size of its pages.
+    Only BATCH_ROWS rows and one page, a compressed block of the file, are in memory at a time. The size of a page
+    depends on the program that wrote the file.
 
     Raises:
-        BadTextError: the file is damaged, is not Parquet, or has no text column.
+        BadTextError: the file cannot be read, is damaged, is not Parquet, or has no text column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -216,7 +218,7 @@ def read_parquet(file: TextFile) -> Iterator[Text]:
     except (pa.ArrowException, OSError) as error:  # pyarrow raises both for a damaged file
         if isinstance(error, OSError) and error.errno:
             raise file.unreadable(error) from None
-        why = f"damaged, or not Parquet ({' '.join(str(error).split())[:100]})"
+        why = f"is damaged, or is not Parquet ({' '.join(str(error).split())[:100]})"
         raise BadTextError(file.display_name, why, "Write the file again") from None
 
 
@@ -242,7 +244,7 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 
 
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
-    """Return the text and metadata of `row`. If the text is invalid, reading the result raises a BadTextError."""
+    """Return the text and metadata of `row`. If the row is invalid, consuming its pieces raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))
@@ -260,7 +262,10 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
 
 
 def _bad_row(file: TextFile, number: int, why: str) -> Text:
-    """Return a text for row `number` that raises a BadTextError when it is read, so that only this row is left out."""
+    """Return a text for row `number`. Consuming the pieces of the text raises a BadTextError.
+
+    The error is not raised immediately, because it would end the reading of the whole table.
+    """
 
     def pieces() -> Iterator[str]:
         yield from ()

@@ -1,8 +1,8 @@
-"""Read TEI, the format of scholarly editions and of drama corpora.
+"""Read TEI, the XML format of scholarly editions and of drama corpora.
 
-Each paragraph, verse, speaker and heading becomes a line. The end of a printed line or page does not end a line. Where
-the editor gives an original and an edited reading (in an element `choice`), the edited reading is read: `reg`, `corr`
-or `expan`. Notes, variants and deleted passages are left out.
+Each paragraph, verse, speaker and heading becomes a line. The end of a printed line or page does not end a line. An
+element `choice` contains an original reading and an edited reading. The edited reading (`reg`, `corr` or `expan`) is
+kept. Original readings, notes, variants and deleted passages are left out.
 """
 
 from collections.abc import Iterator, Mapping

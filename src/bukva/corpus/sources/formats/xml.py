@@ -1,8 +1,8 @@
 """Read the header and the text of an XML document in one pass.
 
-`TextFile.pieces` has already decoded the document. It takes the encoding from download.encoding or detects it. An
-encoding that the document declares only helps detection: it is used if all bytes of the document are valid in it.
-Nothing is fetched from the network, and libxml2 limits the expansion of entities that a document declares.
+`TextFile.pieces` decodes a document before it is parsed. The encoding that a document declares is only used as a hint
+when its encoding is detected. Nothing is fetched from the network, and libxml2 limits the expansion of entities that a
+document declares.
 """
 
 import html.entities
@@ -37,7 +37,8 @@ def open_xml(
         roots: allowed names of the root element.
 
     Returns:
-        The root element, in which at least everything before `body` has been read, and the whole document in pieces.
+        The root element, and the whole document in pieces. The root element contains everything before `body`, or at
+        least the first MAX_HEAD_CHARS characters of the document.
 
     Raises:
         BadTextError: the document is not well-formed, or has another root element.
@@ -71,10 +72,10 @@ def open_xml(
 
 
 def xml_text(file: TextFile, characters: Iterable[str], collector: LineCollector) -> Iterator[str]:
-    """Yield the text that `collector` collects from an XML document, and call `file.note` if it left out elements.
+    """Yield the text that `collector` collects from an XML document. Call `file.note` if elements were left out.
 
     Args:
-        file: the file that contains the document, for errors and reports.
+        file: the file that contains the document, for errors and for `note`.
         characters: the whole document in pieces.
         collector: a new collector for the format of the document.
 
@@ -132,9 +133,9 @@ def inner_text(element: "_Element | None", without: Collection[str] = ()) -> str
 
 
 def _with_entities_replaced(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces of a document in which entities of HTML, such as &mdash;, are replaced by their characters.
+    """Yield a document in pieces, with HTML entities such as &mdash; replaced by the characters that they name.
 
-    Books often contain entities of HTML, but XML does not define them without the DTD of HTML.
+    Books often contain HTML entities, but XML does not define them.
     """
     rest = ""
     for piece in pieces:

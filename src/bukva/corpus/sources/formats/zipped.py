@@ -11,15 +11,15 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError
 
 @contextlib.contextmanager
 def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
-    """Open a book that is a zip, and turn errors from reading it into errors that name the book.
+    """Open a book that is a zip file. Errors from reading the zip are raised again as errors that name the book.
 
     Args:
         file: the book.
-        kind: expected type of the book with an article, for errors: `an epub`.
+        kind: expected type of the book with an article, such as `an epub`, for errors.
 
     Raises:
-        BadTextError: the zip is damaged, or the code in the `with` block raises one of DAMAGED, such as ValueError, or
-            a BadEncodingError.
+        BadTextError: the zip cannot be read or is damaged. An exception of DAMAGED (such as ValueError) or a
+            BadEncodingError in the `with` block is also raised as a BadTextError.
         BukvaError: the zip exceeds a limit of archives.py.
     """
     try:
@@ -28,7 +28,7 @@ def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
     except OSError as error:
         raise file.unreadable(error) from None
     except (*DAMAGED, BadEncodingError) as error:
-        why = f"damaged, or not {kind} ({' '.join(str(error).split())[:100]})"
+        why = f"is damaged, or is not {kind} ({' '.join(str(error).split())[:100]})"
         raise BadTextError(file.display_name, why, "Get the file again") from None
 
 
@@ -36,7 +36,7 @@ def read_part(book: ZipFile, name: str) -> bytes:
     """Return the content of the file `name` in the zip `book`.
 
     Raises:
-        ValueError: the part is larger than MAX_WHOLE_BYTES.
+        ValueError: the file `name` is larger than MAX_WHOLE_BYTES.
     """
     with book.open(name) as content:
         raw = content.read(MAX_WHOLE_BYTES + 1)
