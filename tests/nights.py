@@ -30,7 +30,10 @@ class Kind:
 
 @dataclass
 class Night:
-    """Outcome of one night. `selection_bias` is the part of the winner's gain on val, in bits, that other texts lack."""
+    """Outcome of one night.
+
+    selection_bias: part of the winner's gain on val, in bits per character, that does not exist on other texts.
+    """
 
     false: int = 0
     true: int = 0

@@ -254,6 +254,9 @@ def test_the_chart_has_each_try_beside_the_baseline_of_its_time(night) -> None:
     rows, steps = report.chart_rows(book.read_ledger())
     assert rows["verdict"].tolist() == ["keep", "discard"]
     assert rows["bits"][0] == pytest.approx(first - 0.2, abs=0.02)
+    ledger = book.read_ledger()
+    assert rows["bits"].tolist() == pytest.approx([np.mean(each.trained.bits) for each in ledger.tries])
+    assert steps["bits"].iloc[-1] == pytest.approx(np.mean(ledger.baseline.bits))
     assert (rows["low"] < rows["bits"]).all()
     assert steps["bits"].tolist() == pytest.approx([first, first - 0.2, first - 0.2], abs=0.02)
     assert report.chart(book.read_ledger())["layer"]

@@ -64,7 +64,7 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
-    header = "try", "name", "changed", "seeds", "bits", "95 % interval", "verdict"
+    header = "try", "name", "changed", "seeds", "difference", "95 % interval", "verdict"
     show(
         f"Tries (on average, at most {ledger.level:.0%} of the decisions to keep a try are wrong)",
         header,
@@ -113,25 +113,29 @@ def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Tries without a verdict or a score are left out. The row with number 0 in the second table is the first baseline.
     """
-    rows, baseline = [], fmean(ledger.first.bits)
-    steps = [{"number": 0, "bits": baseline}]
+    rows = []
+    steps = [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:
         if not each.trained.seeds:  # the try was given up before it had a score
             continue
-        low, high = (baseline + bound for bound in interval(each))
+        bits = fmean(each.trained.bits)
+        low, high = (bits - each.difference + bound for bound in interval(each))
         rows.append(
             {
                 "number": each.number,
                 "name": each.trained.name,
                 "changed": each.change_summary,
                 "seeds": len(each.trained.seeds),
-                "bits": baseline + each.difference,
+                "bits": bits,
                 "low": low,
                 "high": high,
                 "verdict": each.verdict,
                 "colour": COLORS[each.verdict],
             }
         )
-        baseline += each.difference if each.kept else 0.0
-        steps.append({"number": each.number, "bits": baseline})
+        if each.kept:  # the last kept try has been trained with more seeds after its verdict
+            bits = fmean(ledger.baseline.bits if each.trained.key == ledger.baseline.key else each.trained.bits)
+        else:
+            bits = steps[-1]["bits"]
+        steps.append({"number": each.number, "bits": bits})
     return pd.DataFrame(rows), pd.DataFrame(steps)
