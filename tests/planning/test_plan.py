@@ -33,8 +33,8 @@ def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
         with pytest.raises(BukvaError) as error:
             parse_budget(text)
         assert str(error.value) == (
-            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
-            "1h30min or 2h."
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example `90s`, "
+            "`10min`, `1h30min` or `2h`."
         )
 
 
