@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     renamed = damaged.with_suffix(".broken")
     assert renamed.exists()
     words = (
-        f"{renamed}: this checkpoint cannot be read, so it was renamed and skipped. Reason: the content does not match"
+        f"A checkpoint cannot be read, so it was skipped and renamed to {renamed}. Reason: the content does not match"
     )
     assert capsys.readouterr().err.startswith(words)
 
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_another_version_is_set_aside(checkpoints, capsys, monke
     written(checkpoints, 1)
     monkeypatch.undo()
     assert last(checkpoints) is None
-    assert "its format has version 99, but version 2 is needed" in capsys.readouterr().err
+    assert "the file has version 99 of the format, but version 2 is needed" in capsys.readouterr().err
 
 
 def test_a_full_disk_ends_no_training_and_the_checkpoints_before_stay(checkpoints, monkeypatch, capsys):
