@@ -26,7 +26,7 @@ from bukva.training.state import DivergedError
 
 
 def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any], block_size_key: str) -> None:
-    """Train a model, in several processes if `recipe.processes` is above 1, and write the model and its loss curve.
+    """Train a model, and write the model and its loss curve. Training uses `recipe.processes` processes.
 
     Args:
         model: name of the model in the registry of models.

@@ -201,7 +201,7 @@ def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(anoth
     monkeypatch.setattr(module, "MAX_BYTES", int(2.5 * size))
     written(trainings[3], 1, 2)
     assert [training.folder.exists() for training in trainings] == [False, False, True, True]
-    assert capsys.readouterr().err.count(", so these old ones are removed: ") == 2
+    assert capsys.readouterr().err.count(", so old checkpoints are removed: ") == 2
     monkeypatch.setattr(module, "MAX_BYTES", 1)
     assert written(trainings[3], 3) == [True]
     assert steps(trainings[3]) == [2, 3]  # a run's own checkpoints are kept, whatever their size

@@ -57,5 +57,5 @@ class Backend:
         yield ALONE
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:  # noqa: ARG002
-        """Return a faster function that makes the same updates. The plain backend returns `update` itself."""
+        """Return a faster function with the same result as `update`. The plain backend returns `update` itself."""
         return update

@@ -56,7 +56,7 @@ class Group:
     def barrier(self) -> None:
         """Wait until every process in the group has called this method.
 
-        The training loop calls it after the process has updated its part of the shared weights.
+        The training loop calls this method after each update of the shared weights.
         """
 
     def sum(self, value: float) -> float:

@@ -28,7 +28,9 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Safet
 
 
 class Checkpoints:
-    """The checkpoints of one training run, identified by its stage and fingerprint.
+    """The checkpoints of one training run.
+
+    A run is identified by its stage and its fingerprint, a digest of everything that the result depends on.
 
     Two processes may run the same training at the same time, for example in two queued experiments that differ only in
     later stages. Only the first process writes checkpoints. After this process has ended, the second process writes

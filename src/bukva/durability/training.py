@@ -26,9 +26,10 @@ class StopSignal:
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Handle SIGINT and SIGTERM during the with block. The first signal is stored, a second one raises SystemExit.
+        """Handle SIGINT and SIGTERM during the with block.
 
-        With `is_active=False`, this method does not change how signals are handled.
+        The first signal is only stored. A second one raises SystemExit. With `is_active=False`, this method does not
+        change how signals are handled.
         """
         if not is_active:
             yield self

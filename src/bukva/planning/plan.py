@@ -119,7 +119,7 @@ class Plan:
 
     @property
     def n_steps(self) -> int:
-        """Number of updates that fit into the budget in addition to the scoring of val, from 0 to MOST_STEPS."""
+        """Number of updates that fit into the time that is left after scoring val, from 0 to MOST_STEPS."""
         left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
         return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
 

@@ -215,7 +215,7 @@ def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
 
 
 def _to_float32(element: Any) -> np.float32:
-    """Convert a matrix element to float32: a float32, or a bf16 that is stored as uint16."""
+    """Convert a matrix element to float32. The element is a float32, or a bf16 that is stored as uint16."""
     raise NotImplementedError("_to_float32 exists only in compiled code")
 
 

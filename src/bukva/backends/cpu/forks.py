@@ -6,8 +6,8 @@ instead, and processes wait for each other only three times in an update: before
 loss and the gradient norm are summed, and after the weights are updated. Each process updates a part of the weights, as
 in the "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
 
-Workers are forked when training starts, so they can read the text and its n-gram counts without a copy. Workers end
-when training ends. If one process dies, the others exit at the next barrier.
+Workers are forked when training starts, so they can read the text and its n-gram counts without copying them. Workers
+end when training ends. If one process dies, the others exit at the next barrier.
 """
 
 import contextlib

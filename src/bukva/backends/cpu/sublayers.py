@@ -315,7 +315,7 @@ def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
 
 
 def _to_float32(element: Any) -> np.float32:
-    """Convert an array element to float32: a float32, or a bf16 that is stored as uint16."""
+    """Convert an array element to float32. The element is a float32, or a bf16 that is stored as uint16."""
     raise NotImplementedError("_to_float32 exists only in compiled code")
 
 
@@ -331,7 +331,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 def _to_type_of(element: Any, x: np.float32) -> Any:
-    """Convert `x` to the type of `element`: float32, or bf16 that is stored as uint16.
+    """Convert `x` to the type of `element`, which is float32, or bf16 that is stored as uint16.
 
     For bf16, `x` is rounded to the nearest value, and ties are rounded to even.
     """

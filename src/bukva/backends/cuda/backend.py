@@ -22,7 +22,7 @@ MESSAGE_CHARS = 300  # quoted errors are cut to this length, because an error of
 
 
 class CUDA(Backend):
-    """Backend that captures each update as one CUDA graph."""
+    """Backend that captures a whole update as one CUDA graph, and replays the graph for every batch."""
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:
         """Return a function that runs `update` as one CUDA graph. With several processes, return `update` itself."""
@@ -113,7 +113,7 @@ def compiled_losses(model: LanguageModel) -> Iterator[None]:
 
 
 def seconds_saved(job: TrainingJob) -> float:
-    """Estimate how many seconds a compiled loss function saves in the whole run, without the time to compile it."""
+    """Estimate how many seconds a compiled loss function saves in the whole run. Compile time is not subtracted."""
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)
     return job.n_updates * (SAVED_SECONDS + SAVED_SECONDS_PER_FLOP * flops)
