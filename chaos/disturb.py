@@ -35,7 +35,7 @@ MAX_BYTES = {
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
 REMEDY = "bukva sync`"  # part of the message of a stage, or of its sender in the log, if MLflow is missing results
 SENDERS_LOG = ".bukva/mlflow.log"
-DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last checkpoint, of step \d+, "
+DIVERGED = r"diverged at step \d+, learning rate \S+: .*\. The last checkpoint, of step \d+, "
 
 
 # ---- the disk

@@ -1,8 +1,8 @@
-"""The stage scripts, which DVC runs as modules: python -m stages.NAME.
+"""Scripts of the pipeline stages. DVC runs each script as a module: `python -m stages.NAME`.
 
-This file runs before a stage imports anything else. It turns off the writing of bytecode, for the stage and for the
-processes that it starts. On a full disk, Python 3.11 leaves a truncated .pyc file under its final name
-(python/cpython#126606), and every later import of the module fails.
+This file runs before a stage imports anything else. It turns off the writing of bytecode (.pyc files) in the stage and
+in all processes that the stage starts. The reason is a bug of Python 3.11: on a full disk, it leaves a truncated .pyc
+file, and every later import of the module fails (python/cpython#126606).
 """
 
 import os

@@ -27,7 +27,7 @@ def main() -> None:
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
             ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
         else:
-            print("baselines: counting no n-grams (baselines.max_order is 0)")
+            print("baselines: no n-grams are counted, because `baselines.max_order` is 0")
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
         scores = score(text, ngrams, chosen.ngram_orders, compressed.result())

@@ -1,4 +1,4 @@
-"""Stage clean: clean the downloaded works by rules, and count what each rule removes."""
+"""Stage clean: clean the downloaded works with rules, and count the characters that each rule removes."""
 
 from bukva.cli import stage
 from bukva.config.schema import author_word
@@ -9,11 +9,11 @@ from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.cleaning.scripts import percent
 from bukva.text.collection import TABLE, read_table
 
-MOST_NAMES = 3  # works in a printed line
+MOST_NAMES = 3  # largest number of works that a printed line names
 
 
 def main() -> None:
-    """Clean every work by the rules that params.yaml selects, and describe the cleaned corpus."""
+    """Clean every work with the rules that params.yaml selects, and write reports about the cleaned corpus."""
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
         rules, why = chosen_rules(run.params.clean, raw)
@@ -38,7 +38,10 @@ def main() -> None:
             print(f"clean: {by} removed most of {len(cut):,} work(s) (clean.rules): {named}{more}")
         # there can be more characters after than before, because a work without a final newline gets one
         before, after = counts["chars_before"], counts["chars"]
-        print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} different characters")
+        print(
+            f"clean: {before:,} characters before cleaning, {after:,} after cleaning "
+            f"({counts['symbols']:,} different characters)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stage download: read a corpus from a folder or the network into a collection of works."""
+"""Stage download: download a corpus, or read it from a folder, and store its works."""
 
 from bukva.cli import stage
 from bukva.config.schema import author_word
@@ -8,9 +8,9 @@ from bukva.text.collection import TABLE
 
 
 def main() -> None:
-    """Download or read the corpus that params.yaml selects, and write its works and a table of them.
+    """Download or read the corpus that params.yaml selects. Store its works and a table that lists them.
 
-    If BUKVA_MIRROR is set, archives are read from that folder instead of the network.
+    If the variable BUKVA_MIRROR is set, archives are read from the folder that it names instead of the network.
     """
     with stage.opened("download") as run:
         chosen, raw = run.params.download, run.path("raw")

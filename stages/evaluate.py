@@ -1,4 +1,4 @@
-"""Stage evaluate: score every model on every split, next to the baselines."""
+"""Stage evaluate: score every model on every split, and write the scores next to those of the baselines."""
 
 from bukva.backends.device import prepare
 from bukva.cli import stage

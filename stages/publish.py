@@ -10,14 +10,15 @@ from bukva.tracking.publish import publish
 def main() -> None:
     """Send this experiment to MLflow, and print how params.yaml differs from the last commit.
 
-    If MLflow cannot be reached, the stage reports it and succeeds.
+    If MLflow cannot be reached, the stage reports this problem, but does not fail.
     """
     params = read_params()
     publish(params)
     try:
         print_uncommitted(params)
     except RefusedError as error:  # the results are complete, but the commit is unknown
-        print(f"The commit of this experiment is unknown, so MLflow shows it as {name_of_repro('')}. Reason: {error}")
+        name = name_of_repro("")
+        print(f"The commit of this experiment is unknown, so its name in MLflow is {name}. Reason: {error}")
 
 
 if __name__ == "__main__":

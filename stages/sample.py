@@ -1,4 +1,4 @@
-"""Stage sample: let the models write texts, with their weights before and after training."""
+"""Stage sample: let every model continue the prompts, before and after training."""
 
 from bukva.backends.device import prepare
 from bukva.cli import stage
@@ -10,7 +10,7 @@ from bukva.text.tokenizers import load_tokenizer
 
 
 def main() -> None:
-    """Continue every prompt with every model, untrained and trained."""
+    """Continue every prompt with every model, once with the initial weights and once with the trained weights."""
     with stage.opened("sample") as run:
         params, samples = run.params.sample, run.path("samples")
         folders = {model.label: model.folder for model in trained_models().values()}
@@ -23,8 +23,8 @@ def main() -> None:
         run.log.artifact(samples)
         read_prompts = {(continuation["prompt"], continuation["read"]) for continuation in continuations}
         if n := sum(prompts[number] != read for number, read in read_prompts):
-            print(f"sample: {n} prompts had characters outside the vocabulary and were changed (sample.unknown)")
-        print(f"sample: each model continued {len(prompts)} prompts: {samples}")
+            print(f"sample: changed {n} prompt(s) with characters outside the vocabulary (sample.unknown)")
+        print(f"sample: each model continued {len(prompts)} prompt(s); the texts are in {samples}")
 
 
 if __name__ == "__main__":

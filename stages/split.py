@@ -1,4 +1,4 @@
-"""Stage split: divide the ids into train, val and test."""
+"""Stage split: divide the encoded works into the splits train, val and test."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from bukva.text.splits import check_lengths, read_shares, save_splits
 
 
 def main() -> None:
-    """Write the ids of train, val and test, and a report about each split."""
+    """Write the ids of the splits train, val and test, and a report about each split."""
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         table, shares = read_table(clean), read_shares(tokens)

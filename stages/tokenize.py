@@ -1,4 +1,4 @@
-"""Stage tokenize: encode all works as one array of ids."""
+"""Stage tokenize: encode all works as one array of ids. An id is the number of a character, byte or token."""
 
 from bukva.cli import stage
 from bukva.core.files import read_json
@@ -29,7 +29,7 @@ def main() -> None:
             print(
                 f"tokenize: {done} {n:,} characters that do not occur in train (tokenize.vocabulary, tokenize.unknown)"
             )
-        print(f"tokenize: {encoded.n_ids:,} ids, vocabulary of {len(encoded.tokenizer)}")
+        print(f"tokenize: {encoded.n_ids:,} ids, vocabulary of {len(encoded.tokenizer):,} entries")
 
 
 if __name__ == "__main__":

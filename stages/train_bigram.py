@@ -6,7 +6,7 @@ from stages.training import train
 
 
 def main() -> None:
-    """Train the bigram and save the weights with the best score on val."""
+    """Train the bigram, and save the weights that have the best score on val."""
     params = read_params()
     recipe = params.train_bigram
     train("bigram", params, recipe, {"block_size": recipe.block_size}, "train_bigram.block_size")

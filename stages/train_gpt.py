@@ -6,7 +6,7 @@ from stages.training import train
 
 
 def main() -> None:
-    """Train the GPT and save the weights with the best score on val."""
+    """Train the GPT, and save the weights that have the best score on val."""
     params = read_params()
     train("gpt", params, params.train_gpt, params.model.model_dump(), "model.block_size")
 

@@ -26,19 +26,19 @@ from bukva.training.state import DivergedError
 
 
 def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any], block_size_key: str) -> None:
-    """Train a model, in several processes if `recipe.processes` is above 1, and write the model and its loss curve.
+    """Train a model, and write the model and its loss curve. Training uses `recipe.processes` processes.
 
     Args:
         model: name of the model in the registry of models.
         params: all parameters.
         recipe: section of the parameters with the hyperparameters of this training.
-        shape: fields of the config of the model, except for the vocabulary size.
-        block_size_key: parameter to name in the error message if a split is too short.
+        shape: values for the configuration of the model, without the vocabulary size.
+        block_size_key: parameter that the error message names if a split is too short.
 
     Raises:
         BukvaError: stage sample would reject a prompt, a split is too short, the memory is too small, or the training
             diverged.
-        SystemExit: with status 130 after SIGINT or 143 after SIGTERM; the training is saved and can be resumed.
+        SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
     """
     check_prompts(load_tokenizer(Path(paths()["tokens"])), params.sample)
     processes = int(getattr(recipe, "processes", 1))
@@ -50,7 +50,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     with (
         join(processes, params.compute.device) as group,
         journal(stage, params, silent=not group.is_leader) as log,
-        # only the machine of rank 0 can save a checkpoint; on other machines a signal ends the process directly
+        # only rank 0 saves checkpoints, so on other machines, a signal ends the process immediately
         stop.caught(is_active=group.is_on_leader_machine),
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])
@@ -63,7 +63,8 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         n_val = len(splits["val"])
         if n_val > MAX_SCORED_IDS and group.is_leader:
             print(
-                f"{stage}: validations score {MAX_SCORED_IDS:,} of {n_val:,} ids of val; stage evaluate scores all ids"
+                f"{stage}: during training, {MAX_SCORED_IDS:,} of the {n_val:,} ids of val are scored. Stage evaluate "
+                "scores all of them."
             )
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
@@ -82,8 +83,8 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         try:
             run_training(task, state, callbacks)
         except DivergedError as error:
-            checkpoint = f"{durability.describe_last_checkpoint(state.best_step)}; " if group.is_leader else ""
-            raise BukvaError(f"{error}; {checkpoint}use a smaller learning_rate or more warmup_steps.") from None
+            checkpoint = f"{durability.describe_last_checkpoint(state.best_step)} " if group.is_leader else ""
+            raise BukvaError(f"{error}. {checkpoint}Use a smaller `learning_rate` or more `warmup_steps`.") from None
         stop.exit_if_requested()
 
         if group.is_leader:

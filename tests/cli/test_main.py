@@ -71,8 +71,8 @@ def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
     monkeypatch.setattr(plans, "run_training", None)
     done = CliRunner().invoke(app, ["plan", "1h", "--gpu", "l4"])
     assert done.stdout.startswith("Prediction for one NVIDIA L4 with the model and training settings of params.yaml:\n")
-    assert "updates that fit into 1 h 00 min: " in done.stdout
-    assert mistake("plan", "--gpu", "k80").startswith("--gpu k80: unknown card. Use ")
+    assert "Updates that fit into 1 h 00 min: " in done.stdout
+    assert mistake("plan", "--gpu", "k80").startswith("`--gpu k80` is not a known GPU. Use ")
     assert mistake("plan") == "plan: give a time budget or --gpu, for example `bukva plan 10min`."
 
 
@@ -99,7 +99,7 @@ def test_counting_is_shown_for_a_gpt_with_a_memory(project):
 def test_what_cannot_be_shown_is_one_sentence(project):
     for file in (project / paths()["split"]).iterdir():
         file.rename(project / file.name)
-    assert mistake("plan", "1h") == "data/split: the text is not split yet. Run `dvc repro split`."
+    assert mistake("plan", "1h") == "The text is not split yet, so data/split is incomplete. Run `dvc repro split`."
     for name in ("train.npy", "val.npy"):
         (project / name).rename(project / paths()["split"] / name)
     assert mistake("counting") == "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it."

@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     renamed = damaged.with_suffix(".broken")
     assert renamed.exists()
     words = (
-        f"{renamed}: this checkpoint cannot be read, so it was renamed and skipped. Reason: the content does not match"
+        f"A checkpoint cannot be read, so it was skipped and renamed to {renamed}. Reason: the content does not match"
     )
     assert capsys.readouterr().err.startswith(words)
 
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_another_version_is_set_aside(checkpoints, capsys, monke
     written(checkpoints, 1)
     monkeypatch.undo()
     assert last(checkpoints) is None
-    assert "its format has version 99, but version 2 is needed" in capsys.readouterr().err
+    assert "the file has version 99 of the format, but version 2 is needed" in capsys.readouterr().err
 
 
 def test_a_full_disk_ends_no_training_and_the_checkpoints_before_stay(checkpoints, monkeypatch, capsys):
@@ -201,7 +201,7 @@ def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(anoth
     monkeypatch.setattr(module, "MAX_BYTES", int(2.5 * size))
     written(trainings[3], 1, 2)
     assert [training.folder.exists() for training in trainings] == [False, False, True, True]
-    assert capsys.readouterr().err.count(", so these old ones are removed: ") == 2
+    assert capsys.readouterr().err.count(", so old checkpoints are removed: ") == 2
     monkeypatch.setattr(module, "MAX_BYTES", 1)
     assert written(trainings[3], 3) == [True]
     assert steps(trainings[3]) == [2, 3]  # a run's own checkpoints are kept, whatever their size

@@ -171,7 +171,8 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(checkpoi
     with pytest.raises(DivergedError, match=words):
         run(numbers, callbacks=[Call(5, lambda state, _: damaged(state).fill_(value)), durability])
     assert (
-        durability.describe_last_checkpoint(2) == "the last checkpoint, of step 4, contains the best weights, of step 2"
+        durability.describe_last_checkpoint(2)
+        == "The last checkpoint, of step 4, contains the best weights, of step 2."
     )
     again = resumed(checkpoints, numbers)
     assert again.step == 4

@@ -64,13 +64,13 @@ def lines(config, card=H100, budget=0.0, **changes):
 def test_the_lines_have_operations_memory_time_and_where_they_come_from():
     shown = lines(BABY, batch_size=64, n_steps=1000, budget=60.0)
     assert shown[0] == "Prediction for one NVIDIA H100 80GB HBM3 with the model and training settings of params.yaml:"
-    assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
+    assert shown[1] == "Model: 10.8M parameters, 1.11 TFLOP per update"
     # Muon keeps 3 float32 copies of 10.76 million weights. Each id takes 16 x 6 x 384 activations of 2 bytes and 65
     # logits of 8 bytes.
-    assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
-    assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40 % and 17 % of 989 TFLOPS"
-    assert shown[4] == "1,000 updates, 16.4 epochs: 3 s to 7 s, without compilation and scoring"
-    assert shown[5].startswith("updates that fit into 1 min 00 s: 9,1")
+    assert shown[2] == "Memory: at least 1.25 of 80 GiB (weights and optimizer 0.12 GiB, activations 1.13 GiB)"
+    assert shown[3] == "One update of 16,384 ids: 2.79 ms (at 40 % of 989 TFLOPS) to 6.57 ms (at 17 %)"
+    assert shown[4] == "All 1,000 updates (16.4 epochs): 3 s to 7 s, without compilation and scoring"
+    assert shown[5].startswith("Updates that fit into 1 min 00 s: 9,1")
     assert shown[6:] == [NOT_MEASURED]
 
 
@@ -78,16 +78,16 @@ def test_n_grams_take_memory_and_what_does_not_fit_is_a_warning():
     """Each of the two experts has 7 symbols, with four numbers of 2 bytes for each symbol."""
     batch = 2**22
     memory = lines(WITH_MEMORY, batch_size=batch)[2]
-    assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f})")
+    assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f} GiB)")
     needed = least_bytes(BABY, ALL.train_gpt.model_copy(update={"batch_size": 2048}), on_gpu=True)
     assert 24 < needed / 2**30 < 80
     assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith(
-        "Warning: the memory of this card is too small. Use more "
+        "Warning: the memory of this GPU is too small. Increase "
     )
     assert not any(line.startswith("Warning") for line in lines(BABY, H100, batch_size=2048))
 
 
 def test_a_card_is_found_by_its_short_name():
     assert card_named("H100") is H100
-    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card\. Use h100, h200, a100, l4 or rtx4090\.$"):
+    with pytest.raises(BukvaError, match=r"^`--gpu k80` is not a known GPU\. Use h100, h200, a100, l4 or rtx4090\.$"):
         card_named("k80")

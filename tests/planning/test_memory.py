@@ -35,7 +35,7 @@ def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monke
     needed = least_bytes(SHAPE, recipe())
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 2 * needed)
     check_memory(SHAPE, recipe(), CPU, local_size=2)
-    with pytest.raises(BukvaError, match=r"^params\.yaml: training [\d,]+ parameters .* needs at least [\d,.]+ GB"):
+    with pytest.raises(BukvaError, match=r"^params\.yaml: training [\d,]+ parameters .* needs at least [\d,.]+ GiB"):
         check_memory(SHAPE, recipe(), CPU, local_size=3)
 
 
@@ -46,6 +46,6 @@ def test_counting_takes_memory(monkeypatch):
     with pytest.raises(BukvaError) as error:
         check_counting(n_train + 1)
     assert str(error.value) == (
-        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory, but only "
-        "1.0 GB is available. Set baselines.max_order=0, or use a shorter text."
+        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GiB of memory, but only "
+        "1.0 GiB are available. Set `baselines.max_order` to 0, or use a shorter text."
     )

@@ -33,8 +33,8 @@ def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
         with pytest.raises(BukvaError) as error:
             parse_budget(text)
         assert str(error.value) == (
-            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
-            "1h30min or 2h."
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example `90s`, "
+            "`10min`, `1h30min` or `2h`."
         )
 
 
@@ -68,7 +68,7 @@ def test_a_plan_that_reads_the_text_often_ends_when_val_does_not_improve_and_say
     """1812 updates of 70 characters are 12.7 epochs of a text of 10,000 characters."""
     often, seldom = plan(train_chars=10_000), plan(train_chars=40_000)
     assert often.values()["train_gpt"]["patience"] == 3
-    assert any("has 12.7 epochs" in line and "train_gpt.patience=3 stops" in line for line in warnings(often))
+    assert any("has 12.7 epochs" in line and "`train_gpt.patience=3` stops" in line for line in warnings(often))
     assert "patience" not in seldom.values()["train_gpt"]
     assert not any("patience" in line for line in warnings(seldom))
 

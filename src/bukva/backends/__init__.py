@@ -1,12 +1,11 @@
-"""Compute the models of bukva.models faster, with one backend for each kind of hardware.
+"""Run the models of bukva.models faster, with a backend for each kind of hardware.
 
-bukva.models is plain torch and runs without a backend. A backend replaces parts of a model with faster code that
-computes the same result; tests compare every backend with the plain model. `attach` replaces the blocks of a model.
-The training loop gets its worker processes and its update function from the backend. `compute.backend: plain` in
-params.yaml turns backends off.
+The models are plain torch. A backend replaces parts of a model with faster code that computes the same result. Tests
+compare every backend with plain torch. A backend has three parts: transformer blocks (see `attach`), worker processes
+for training, and a faster function for one update. `compute.backend: plain` in params.yaml turns backends off.
 
-    cpu     fused sublayers for training, a decoder for text generation, one worker process for each core
-    cuda    a whole update as one CUDA graph, a compiled loss function, text generation by small models on the CPU
+    cpu     computes the blocks with compiled loops, and trains with one process for each core
+    cuda    runs each update as one CUDA graph, and compiles the loss function; small models generate text on the CPU
 """
 
 import copy
@@ -17,14 +16,15 @@ from bukva.backends.device import Machine, generation_machine
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
-# device type -> module that defines BACKEND
+# for each device type, the module that defines BACKEND
 BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.backend"}
 
 
 def backend_of(machine: Machine) -> Backend:
-    """Return the backend for the machine's device.
+    """Return the backend for the device of `machine`.
 
-    Return the plain backend if params.yaml selects it, or if the device has no backend of its own.
+    The result is the plain backend, which changes nothing, if params.yaml turns backends off (`machine.is_plain`), or
+    if there is no backend for this kind of device.
     """
     name = BACKENDS.get(machine.device.type)
     if machine.is_plain or name is None:
@@ -35,9 +35,9 @@ def backend_of(machine: Machine) -> Backend:
 
 
 def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
-    """Return the model to generate text with.
+    """Return a copy of `model` on the CPU if text generation is faster there, otherwise `model` itself.
 
-    It is a copy on the CPU if `model` is small and on a GPU (see `generation_machine`), else `model` itself.
+    Small models on a GPU generate text faster on the CPU. `generation_machine` decides which models are small.
     """
     target = generation_machine(model, machine)
     if target == machine:
@@ -48,9 +48,10 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Replace the blocks of a GPT, in place, with the blocks of the machine's backend. Do nothing for other models.
+    """Replace the transformer blocks of a GPT in place with the faster blocks of the machine's backend.
 
-    The weights, their names and the computed values stay the same. A later call may attach another backend.
+    Other models are left unchanged. The GPT keeps its weights and their names, and it computes the same results. A
+    later call can attach another backend.
     """
     if isinstance(model, GPT):
         model.blocks = backend_of(machine).stack(Stack(model.blocks)).train(model.training)

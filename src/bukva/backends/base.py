@@ -11,7 +11,8 @@ from bukva.backends.group import ALONE, Group
 from bukva.models.base import Examples, LanguageModel
 from bukva.models.gpt import Stack
 
-Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches of one batch -> (2,): loss and gradient norm
+# makes one update from the micro-batches of a batch; returns a (2,) tensor with the loss and the gradient norm
+Update = Callable[[Iterable[Examples]], Tensor]
 
 
 class Optimizer(Protocol):
@@ -21,15 +22,15 @@ class Optimizer(Protocol):
         """Return all tensors of the optimizer's state."""
 
     def make_capturable(self, device: torch.device) -> None:
-        """Keep the learning rate in a tensor on `device`, so that a captured CUDA graph reads its current value."""
+        """Store the learning rate in a tensor on `device`. A captured CUDA graph then reads the current rate."""
 
 
 class TrainingJob(NamedTuple):
-    """The facts about a training run that backends need.
+    """Information about a training run for its backend.
 
     model: the model to train.
     optimizer: the optimizer of the model.
-    batch_shape: (B, T), for a batch of B windows of T ids.
+    batch_shape: number of windows in a batch, and number of ids in a window.
     n_updates: number of updates in the whole run, including updates before an interruption.
     """
 
@@ -40,20 +41,21 @@ class TrainingJob(NamedTuple):
 
 
 class Backend:
-    """The plain backend. It runs models and updates unchanged, in one process that uses all cores or the GPU."""
+    """The plain backend, which runs models and updates unchanged in a single process on all CPU cores or the GPU."""
 
     def stack(self, blocks: Stack) -> Stack:
-        """Return a module that computes the same as `blocks`. The plain backend returns `blocks` itself."""
+        """Return a faster module with the same result as `blocks`. The plain backend returns `blocks` itself."""
         return blocks
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
-        """Start worker processes, and yield the group that consists of this process and the workers.
+        """Start worker processes, and yield the process group of this process and the workers.
 
-        Each worker calls `work` with its own view of the group. The plain backend starts no worker.
+        Each worker calls `work` with its own `Group` object, which contains the worker's rank. The plain backend starts
+        no workers.
         """
         yield ALONE
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:  # noqa: ARG002
-        """Return a function that makes the same updates as `update`. The plain backend returns `update` itself."""
+        """Return a faster function with the same result as `update`. The plain backend returns `update` itself."""
         return update

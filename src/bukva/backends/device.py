@@ -1,4 +1,4 @@
-"""Choose the device, the precision and the number of threads with which models are computed."""
+"""Choose the device, the precision and the number of threads for computing models."""
 
 import os
 from contextlib import AbstractContextManager
@@ -12,16 +12,16 @@ from bukva.core.errors import BukvaError
 from bukva.core.machine import keep_freed_memory, n_cores
 from bukva.models.base import LanguageModel
 
-MOST_ON_CPU = 25_000_000  # parameters of the largest model that generates on the CPU; estimated, not measured
+MOST_ON_CPU = 25_000_000  # a model on a GPU with at most this many parameters generates text on the CPU; an estimate
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Device and precision of all computations with models.
+    """The device and the precision with which models are computed.
 
     device: CPU or GPU.
-    dtype: type of the matrix products in training and text generation; scores are always computed in float32.
-    is_plain: whether models run without a backend (`compute.backend: plain`).
+    dtype: type of the matrix products in training and text generation. Scores are always computed in float32.
+    is_plain: whether models run in plain torch, without the faster code of bukva.backends (`compute.backend: plain`).
     """
 
     device: torch.device
@@ -33,10 +33,9 @@ class Machine:
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def numerics(self) -> dict[str, str]:
-        """Return name -> value for everything that affects the rounding of sums, such as the version of torch.
+        """Return everything that affects how sums are rounded, by name. An example is the version of torch.
 
-        Training amplifies a difference in the last bit of a sum. So the same seed may give another model if one of the
-        values differs. The name of the machine is not included.
+        Training amplifies rounding differences. If one of these values differs, the same seed may give another model.
         """
         return {
             "torch": torch.__version__.partition("+")[0],
@@ -49,10 +48,10 @@ class Machine:
         }
 
     def cast_blocks(self, model: LanguageModel) -> None:
-        """Convert the matrices in the model's blocks to `dtype`, in place, for a model that only generates text.
+        """Convert the linear layers in the model's blocks to `dtype`, in place. Use this only for text generation.
 
-        Text generation spends most of its time reading these matrices. autocast alone would read them in float32 and
-        convert them again for each character.
+        Text generation spends most of its time reading the weights of these layers. autocast alone would read them in
+        float32, and convert them again for each character.
         """
         for group in model.hidden_layers():
             for layer in group.layers:
@@ -60,35 +59,34 @@ class Machine:
 
 
 def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_deterministic: bool = True) -> Machine:
-    """Choose a device and a precision that the hardware supports, and set up torch in this process.
+    """Choose a device and a precision that the hardware supports, and configure torch for the whole process.
 
-    The number of threads and, on a GPU, deterministic algorithms are settings of the whole process. With
-    `compute.device: cpu`, this process cannot use a GPU later.
+    This function sets the number of threads. On a GPU, it can also turn on deterministic algorithms. With
+    `compute.device: cpu`, it hides all GPUs from this process.
 
     Args:
         compute: section `compute` of params.yaml.
-        local_rank: rank of this process among the training processes on this machine; it selects the GPU.
-        local_size: number of training processes on this machine; they share the cores.
+        local_rank: number of this process among the training processes on this machine. It selects the GPU.
+        local_size: number of training processes on this machine. They share the cores.
         is_deterministic: whether only deterministic algorithms are allowed on a GPU.
 
     Raises:
-        BukvaError: `compute.device` is `cuda` but this machine has no usable GPU, or it has no GPU for `local_rank`.
+        BukvaError: `compute.device` is `cuda` and this machine has no usable GPU, or there is no GPU for `local_rank`.
     """
-    if (
-        compute.device == "cpu"
-    ):  # otherwise autograd starts a thread for each GPU, and workers cannot be forked after that
+    if compute.device == "cpu":
+        # otherwise autograd starts a thread for each GPU, and workers cannot be forked after that
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     available = torch.cuda.is_available()
     if compute.device == "cuda" and not available:
         raise BukvaError(
-            "params.yaml, compute.device=cuda: this machine has no usable GPU. Use compute.device=auto or "
-            "compute.device=cpu."
+            "This machine has no usable GPU, but params.yaml has `compute.device: cuda`. Set `compute.device` to "
+            "`auto` or `cpu`."
         )
     if available and compute.device != "cpu" and local_rank >= torch.cuda.device_count():
         raise BukvaError(
-            f"params.yaml, train_gpt.processes: {local_size} processes need a GPU each, but this machine has only "
-            f"{torch.cuda.device_count()} usable GPUs. Use fewer processes, or train on the CPU with "
-            "-S compute.device=cpu."
+            f"This machine has {torch.cuda.device_count()} usable GPU(s), but each of the {local_size} training "
+            "processes needs its own GPU. Set `train_gpt.processes` to a smaller number, or train on the CPU with "
+            "`-S compute.device=cpu`."
         )
     device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
     torch.set_num_threads(compute.threads or max(1, n_cores() // local_size))
@@ -97,7 +95,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_de
         torch.cuda.set_device(device)
     if device.type == "cuda" and is_deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
-        torch.use_deterministic_algorithms(True)  # not warn_only, with which flash attention is not deterministic
+        torch.use_deterministic_algorithms(True)  # with warn_only, flash attention would not be deterministic
         torch.backends.cuda.enable_cudnn_sdp(False)  # torch then chooses flash, memory-efficient or math attention
         torch.utils.deterministic.fill_uninitialized_memory = False  # unneeded: all memory is written before it is read
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
@@ -105,11 +103,11 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_de
 
 
 def generation_machine(model: LanguageModel, machine: Machine) -> Machine:
-    """Return the machine on which the model generates text: the CPU for a small model on a GPU, else `machine`.
+    """Return the device and precision for text generation: the CPU for a small model on a GPU, otherwise `machine`.
 
-    On a GPU, each character needs about 35 kernel launches per block, and a small model spends most of its time waiting
-    for these launches. On a CPU, a character takes about as long as reading the weights once. If a backend is turned
-    off (`machine.is_plain`), the result is `machine`.
+    On a GPU, each character needs about 35 kernel launches per transformer block, and a small model mostly waits for
+    them. On a CPU, a character takes about as much time as reading the weights once. If backends are turned off
+    (`machine.is_plain`), the result is always `machine`.
     """
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     if machine.device.type != "cuda" or machine.is_plain or n_parameters > MOST_ON_CPU:
@@ -120,7 +118,7 @@ def generation_machine(model: LanguageModel, machine: Machine) -> Machine:
 
 
 def _vendor_and_instructions() -> str:
-    """Return the CPU's vendor and its widest instruction sets. Math libraries choose their kernels by these two."""
+    """Return the CPU's vendor and its widest vector instructions. Math libraries choose their kernels by both."""
     capabilities = torch.cpu.get_capabilities()
     vendor = str(capabilities.get("cpu_name") or capabilities.get("architecture", "CPU")).partition(" ")[0]
     bf16 = [name for name in ("avx512_bf16", "amx_bf16") if capabilities.get(name)]

@@ -1,7 +1,7 @@
-"""Define the interface by which several processes train one model together.
+"""Define the process group: an interface through which processes that train one model exchange data.
 
-The interface has three implementations: a single process (`Group` itself), the forked workers of a CPU
-(bukva.backends.cpu.forks), and the processes of torch.distributed (bukva.training.distributed).
+The interface has three implementations: a single process (`Group` itself), forked processes on one CPU
+(bukva.backends.cpu.forks), and processes of torch.distributed (bukva.training.distributed).
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """A process group that trains one model, as one process sees it. This base class is a group of one process.
+    """A group of processes that train one model together. Each process has its own `Group` object.
 
-    rank: rank of this process; only rank 0 logs and writes files.
-    size: number of processes.
-    local_rank: rank of this process among the processes on this machine; ranks on one machine are consecutive.
+    This base class is a group of a single process.
+
+    rank: number of this process in the group, counted from 0. Only rank 0 logs and writes files.
+    size: number of processes in the group.
+    local_rank: number of this process among the processes on this machine. Ranks on one machine are consecutive.
     local_size: number of processes on this machine.
     """
 
@@ -31,20 +33,20 @@ class Group:
 
     @property
     def is_on_leader_machine(self) -> bool:
-        """Whether rank 0 is on this machine."""
+        """Whether the process with rank 0 runs on this machine."""
         return self.rank < self.local_size
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients over all processes, in place, for the parameters that this process updates.
+        """Add up the gradients of all processes, in place, for each parameter that this process updates.
 
-        The gradients of parameters that another process updates become None.
+        The gradients of all other parameters become None.
 
         Args:
             parameters: all parameters of the model.
-            nats: scalar, the contribution of this process to the loss of the batch.
+            nats: scalar, the part of the batch's loss that this process has computed, in nats.
 
         Returns:
-            Two scalars: the sum of `nats` over all processes, and the norm of the gradient of all parameters.
+            Two scalars: the sum of `nats` over all processes, and the norm of the summed gradient of all parameters.
 
         Raises:
             BukvaError: another process has ended or does not respond.
@@ -52,7 +54,10 @@ class Group:
         return nats, norm_of(parameters)
 
     def barrier(self) -> None:
-        """Wait until all processes have called this method, after each has updated its part of shared weights."""
+        """Wait until every process in the group has called this method.
+
+        The training loop calls this method after each update of the shared weights.
+        """
 
     def sum(self, value: float) -> float:
         """Return the sum of `value` over all processes. Every process gets the same result.
@@ -63,7 +68,7 @@ class Group:
         return value
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the `content` that rank 0 passes. In the other processes, the argument is ignored."""
+        """Send `content` from rank 0 to all processes, and return it. The argument of other processes is ignored."""
         return content
 
 
@@ -71,5 +76,5 @@ ALONE = Group()
 
 
 def norm_of(parameters: list[Tensor]) -> Tensor:
-    """Return the norm of all gradients together, as a scalar. Parameters without a gradient are skipped."""
+    """Return the L2 norm of all gradients, taken as one vector. Parameters without a gradient are skipped."""
     return nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -19,7 +19,7 @@ from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
-DONE = "done.json"  # marks a finished run, and contains path and MD5 digest of its loss curve
+DONE = "done.json"  # marks a finished run, and contains the path and the MD5 digest of its loss curve
 MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
 DIGITS = 16  # number of digits of the digest in a file name
 
@@ -28,10 +28,13 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Safet
 
 
 class Checkpoints:
-    """The checkpoints of one training run, identified by its stage and fingerprint.
+    """The checkpoints of one training run.
 
-    Two processes may do the same run, for example two queued experiments that differ only in later stages. Only the
-    first process writes checkpoints. When it has ended, the second process writes them.
+    A run is identified by its stage and its fingerprint, a digest of everything that the result depends on.
+
+    Two processes may run the same training at the same time, for example in two queued experiments that differ only in
+    later stages. Only the first process writes checkpoints. After this process has ended, the second process writes
+    them.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
@@ -46,10 +49,11 @@ class Checkpoints:
         self._reported = ""  # the problem that was reported last
 
     def clear_finished(self) -> None:
-        """Remove the checkpoints of finished runs of this stage. Call this when a run starts.
+        """Remove the checkpoints of finished runs of this stage. Call this method when a run starts.
 
-        If the same run, with the same fingerprint, has finished before but its outputs are not in dvc.lock, its
-        checkpoints are kept. DVC was then killed before it recorded the outputs, and has deleted them since.
+        There is one exception. A finished run with the fingerprint of this run keeps its checkpoints if its outputs are
+        not in dvc.lock. DVC was killed before it recorded these outputs, and this run needs the checkpoints to write
+        the outputs again.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
@@ -57,13 +61,14 @@ class Checkpoints:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:
-        """Mark the run as finished. Call this when its outputs are written.
+        """Mark the run as finished. Call this method when the outputs of the run are written.
 
         If DVC runs the stage, the checkpoints are kept until the next run of this stage starts. Without DVC, all
         checkpoints of the run are removed.
 
         Args:
-            curve: file of the loss curve, an output of the run. `clear_finished` looks for its digest in dvc.lock.
+            curve: file with the loss curve, which is an output of the run. `clear_finished` looks for the digest of
+                this file in dvc.lock.
         """
         if "DVC_STAGE" not in os.environ:  # no DVC process will record the outputs
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -73,10 +78,10 @@ class Checkpoints:
             write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
     def write(self, step: int, state: Any) -> bool:
-        """Write `state`, the state after `step` updates, and remove older checkpoints.
+        """Write a checkpoint of `state`, the training state after `step` updates. Keep only the last KEPT checkpoints.
 
-        Return whether the state was written. A failed write raises no error, so that training continues. It is reported
-        on stderr, unless the last write failed for the same reason.
+        Return whether the checkpoint was written. If writing fails, training continues, and a message on stderr gives
+        the reason. The message is not repeated if the next write fails for the same reason.
         """
         try:
             if not self._acquire_lock():
@@ -100,7 +105,7 @@ class Checkpoints:
     def last(self) -> bytes:
         """Return the content of the latest checkpoint that can be read, or b"" if there is none.
 
-        A damaged checkpoint is reported, renamed to *.broken and skipped.
+        Damaged checkpoints are reported on stderr, renamed to *.broken and skipped.
         """
         for file in reversed(self._files()):
             try:
@@ -112,7 +117,7 @@ class Checkpoints:
                 renamed = file.with_suffix(".broken")
                 file.replace(renamed)
                 print(
-                    f"{renamed}: this checkpoint cannot be read, so it was renamed and skipped. Reason: {error}",
+                    f"A checkpoint cannot be read, so it was skipped and renamed to {renamed}. Reason: {error}",
                     file=sys.stderr,
                 )
                 continue
@@ -121,7 +126,10 @@ class Checkpoints:
         return b""
 
     def fresh_start_message(self) -> str:
-        """Return a message that says why an interrupted training starts at step 0, or "" if none was interrupted."""
+        """If a training of this stage was interrupted, return a message that says why training restarts at step 0.
+
+        Return "" if no training was interrupted, or if the reason is unknown.
+        """
         if list(self.folder.glob("*.broken")):
             return "Starting at step 0, because no checkpoint of the interrupted training can be read."
         others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
@@ -154,24 +162,23 @@ class Checkpoints:
         self._reported = problem
 
     def _files(self) -> list[Path]:
-        return sorted(
-            self.folder.glob("*.safetensors")
-        )  # file names start with the step, so the files are in the order of their steps
+        # file names start with the step, so the files are sorted by step
+        return sorted(self.folder.glob("*.safetensors"))
 
 
 def checkpoints_root() -> Path:
-    """Return the folder of all checkpoints.
+    """Return the folder that contains all checkpoint folders.
 
-    The folder is in the original repository, even if the experiment runs in a temporary copy of it.
+    This folder is in the original repository, even if DVC runs the experiment in a temporary copy of the repository.
     """
     return project_root() / ".bukva" / "checkpoints"
 
 
 def seconds_between() -> float:
-    """Return the number of seconds between checkpoints: BUKVA_CHECKPOINT_SECONDS, or 30 if it is not set.
+    """Return the time between checkpoints in seconds: the variable BUKVA_CHECKPOINT_SECONDS, or 30 if it is not set.
 
     Raises:
-        BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
+        BukvaError: BUKVA_CHECKPOINT_SECONDS is negative or not a number.
     """
     text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", "30")
     try:
@@ -194,7 +201,7 @@ def _remove_oldest(own_folder: Path) -> None:
     for folder in sorted(sizes.keys() - {own_folder}, key=os.path.getmtime):
         if sum(sizes.values()) > MAX_BYTES:
             print(
-                f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so these old ones are removed: {folder}",
+                f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so old checkpoints are removed: {folder}",
                 file=sys.stderr,
             )
             shutil.rmtree(folder, ignore_errors=True)

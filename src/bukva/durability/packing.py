@@ -1,4 +1,4 @@
-"""Convert nested state to the bytes of a safetensors file and back. Loading such a file cannot run code."""
+"""Convert a nested state to the bytes of a safetensors file and back. Loading such a file cannot run code."""
 
 import json
 from typing import Any
@@ -10,9 +10,9 @@ VERSION = 2
 
 
 def pack(tree: Any) -> bytes:
-    """Convert nested state to the bytes of a safetensors file.
+    """Convert a nested state to the bytes of a safetensors file.
 
-    The state consists of nested dictionaries, lists and tuples, which contain tensors, numbers, strings and None.
+    The state consists of dictionaries, lists and tuples that contain tensors, numbers, strings and None.
     """
     tensors: dict[str, Tensor] = {}
     structure = json.dumps({"version": VERSION, "tree": _structure(tree, tensors)})
@@ -20,25 +20,25 @@ def pack(tree: Any) -> bytes:
 
 
 def unpack(content: bytes) -> Any:
-    """Return the nested state from which `pack` made `content`. A tuple is returned as a list.
+    """Convert `content`, a result of `pack`, back to the nested state. Tuples become lists.
 
     Raises:
-        ValueError: another version of `pack` made `content`.
+        ValueError: `content` has another version of the format.
         SafetensorError: `content` is not a safetensors file.
     """
     size = int.from_bytes(content[:8], "little")
     tensors = load(content)  # also checks the header
     structure = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["structure"])
     if structure["version"] != VERSION:
-        raise ValueError(f"its format has version {structure['version']}, but version {VERSION} is needed")
+        raise ValueError(f"the file has version {structure['version']} of the format, but version {VERSION} is needed")
     return _tree(structure["tree"], tensors)
 
 
 def _structure(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return a JSON value that describes nested state, and add the state's tensors to `tensors`, name -> tensor.
+    """Return the nested state `value` in a form that JSON can represent. Add the tensors of the state to `tensors`.
 
-    In the JSON value, a tensor is represented by its name, and a dictionary by a list of pairs, because JSON allows
-    only strings as keys.
+    In the result, each tensor is replaced by its name in `tensors`. Each dictionary is replaced by a list of pairs,
+    because keys in JSON are always strings.
     """
     if isinstance(value, Tensor):
         name = str(len(tensors))

@@ -16,9 +16,9 @@ from bukva.training.state import Progress, TrainState
 
 
 class StopSignal:
-    """The signal, SIGINT or SIGTERM, that has requested a stop. A second signal ends the process immediately.
+    """Handler of SIGINT and SIGTERM. The first signal requests a stop. A second one ends the process immediately.
 
-    signal: number of the signal, or 0 if none was received.
+    signal: number of the first signal, or 0 if no signal was received.
     """
 
     def __init__(self) -> None:
@@ -26,9 +26,10 @@ class StopSignal:
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Catch SIGINT and SIGTERM during the with block. The first is only stored; a second one raises SystemExit.
+        """Handle SIGINT and SIGTERM during the with block.
 
-        With `is_active=False`, no signal is caught.
+        The first signal is only stored. A second one raises SystemExit. With `is_active=False`, this method does not
+        change how signals are handled.
         """
         if not is_active:
             yield self
@@ -55,8 +56,8 @@ class Durability(Callback):
     """Callback that saves checkpoints, and stops training after a signal.
 
     Args:
-        checkpoints: writes the checkpoints.
-        stop: the signal that requests a stop. The current update is finished and saved before training stops.
+        checkpoints: the checkpoints of this training run.
+        stop: receives signals. After a signal, the current update is finished and saved, and then training stops.
     """
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
@@ -65,16 +66,19 @@ class Durability(Callback):
         self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
     def describe_last_checkpoint(self, best_step: int) -> str:
-        """Return a clause for an error message that says which checkpoint is left after training has diverged."""
+        """Return a sentence for the error message of a diverged training. It says which checkpoint is left.
+
+        `best_step` is the step with the best score on val.
+        """
         if self.checkpoints.step is None:
-            return "there is no checkpoint"
-        return f"the last checkpoint, of step {self.checkpoints.step}, contains the best weights, of step {best_step}"
+            return "There is no checkpoint."
+        return f"The last checkpoint, of step {self.checkpoints.step}, contains the best weights, of step {best_step}."
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Save a checkpoint if one is due or a signal requests a stop. After a signal, also stop the training loop.
+        """Save a checkpoint if it is time for one, or if a signal was received. After a signal, also request a stop.
 
         Raises:
-            DivergedError: the state contains NaN or infinity and must not replace a good checkpoint.
+            DivergedError: the state contains NaN or infinity, so it must not replace a good checkpoint.
         """
         stopping = bool(self.stop.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
@@ -90,17 +94,17 @@ class Durability(Callback):
     def on_end(self, state: TrainState) -> None:
         """Save the final state.
 
-        If DVC is killed before it records the outputs of the run, the next run writes them again from this state.
+        If DVC is killed before it records the outputs of the run, the next run uses this state to write them again.
         """
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 
 
 def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
-    """Load the latest checkpoint, if there is one, into the new `state` of every process in the group.
+    """Load the latest checkpoint, if there is one, into `state`. Every process in the group must call this function.
 
-    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, sends it to the other processes, and
-    prints where training starts.
+    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, and sends it to the other processes.
+    It also prints at which step training starts.
     """
     if group.is_leader:
         checkpoints.clear_finished()

@@ -1,6 +1,6 @@
-"""Check before training, and before counting n-grams, that there is enough memory.
+"""Check that there is enough memory, before training and before counting n-grams.
 
-The checks compare lower bounds of the needed memory with the memory of the GPU or of this machine.
+Each check compares a lower bound of the needed memory with the memory of the GPU or of this machine.
 """
 
 import torch
@@ -14,18 +14,19 @@ from bukva.models.registry import count_parameters
 from bukva.training.optimizers import weight_copies
 
 # Measured training runs take 1.1 to 3.6 times as much memory as the lower bounds of `least_bytes`.
-SAVED_COPIES = 2  # copies of the weights in main memory: the best and the initial weights
+SAVED_COPIES = 2  # copies of the weights in main memory: the weights with the best score, and the initial weights
 FLOAT_BYTES, HALF_BYTES = 4, 2
 LOGIT_BYTES = 8  # per character and class: a float32 logit and its gradient
-COUNT_BYTES = 24  # per id of the training split: two int64 codes, and its part of the trie (measured on RusLit: 113)
-WINDOW_BYTES = 16  # per character of a batch: its position in the text and its id
+# per id of the training split: two int64 codes, and 8 bytes for the trie; counting RusLit took 113 bytes per id
+COUNT_BYTES = 24
+WINDOW_BYTES = 16  # per character of a batch: position in the text, and id
 
 
 def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1) -> None:
-    """Check, before anything is allocated, that training fits into memory.
+    """Check that training fits into memory. Call this function before memory is allocated for training.
 
-    On a GPU, one process must fit into the GPU's memory. On a CPU, all `local_size` processes together must fit into
-    the memory of the machine.
+    On a GPU, one process must fit into the memory of its GPU. On a CPU, all `local_size` processes together must fit
+    into the memory of the machine.
 
     Raises:
         BukvaError: the memory is too small.
@@ -36,7 +37,7 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
         machine.device,
         f"training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} windows of "
         f"{config.block_size:,} characters",
-        "Use a smaller model, batch_size or block_size, or more micro_batches",
+        "Use a smaller model, `batch_size` or `block_size`, or increase `micro_batches`",
     )
 
 
@@ -47,23 +48,24 @@ def check_counting(n_ids: int) -> None:
         BukvaError: the memory is too small.
     """
     what = f"counting the n-grams of {n_ids:,} characters"
-    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "Set baselines.max_order=0, or use a shorter text")
+    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "Set `baselines.max_order` to 0, or use a shorter text")
 
 
 def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
     available = memory_bytes(device)
     if needed > available:
         raise ParamsError(
-            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory, but only "
-            f"{available / 2**30:,.1f} GB is available. {advice}."
+            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GiB of memory, but only "
+            f"{available / 2**30:,.1f} GiB are available. {advice}."
         )
 
 
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
-    """Return a lower bound of the memory for one training process, in bytes.
+    """Return a lower bound of the memory that one training process needs, in bytes.
 
-    It includes weights, gradients, the optimizer's state and one micro-batch. With `on_gpu=True`, this is memory of the
-    GPU. Otherwise it also includes saved copies of the weights and the windows of a batch.
+    The bound includes the weights, the gradients, the optimizer's state and one micro-batch. With `on_gpu=True`, it
+    counts only memory of the GPU. With `on_gpu=False`, it also includes saved copies of the weights and the windows of
+    a batch.
     """
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     n_ids = config.block_size * recipe.batch_size
@@ -74,7 +76,7 @@ def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> in
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Return the total memory of a GPU in bytes, or for a CPU, the memory that this machine or its container has."""
+    """Return the total memory of a GPU in bytes. For a CPU, return the memory of this machine or of its container."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return this_machine.memory_bytes()

@@ -30,7 +30,7 @@ from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
 
-Values = dict[str, dict[str, Any]]  # section -> key -> value
+Values = dict[str, dict[str, Any]]  # values of parameters, by section of params.yaml and by key in the section
 
 UNITS = {"h": 3600, "min": 60, "s": 1}  # seconds
 BUDGET = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS))
@@ -38,7 +38,7 @@ LONGEST = 30 * 24 * 3600  # longest budget, in seconds
 
 HEAD_SIZE = 32  # channels
 CHARS_PER_PARAMETER = 20  # a size is proposed only if it trains on at least this many characters per parameter
-EPOCHS = 4  # a plan with more epochs gets a warning and sets train_gpt.patience
+EPOCHS = 4  # a plan with more epochs sets train_gpt.patience, and a warning is printed
 PATIENCE = 3  # with more than EPOCHS epochs, training stops after this many scorings of val without an improvement
 RESERVE = 0.05  # fraction of the budget for unmeasured time: files, the tracker, a machine that slows down
 SCORINGS = 10  # largest number of scorings of val, in addition to the scoring before the first update
@@ -46,12 +46,11 @@ SCORING_FRACTION = 0.2  # largest fraction of the time for scoring; a large val 
 WARMUP_FRACTION, LEAST_WARMUP = 0.02, 10  # fraction of n_steps for the warm-up; smallest number of updates for it
 OWN_BATCH_CHANNELS = 128  # up to this n_embd, batch_size is unchanged; above it, batch_size doubles with n_embd
 
-UNTIMED = 2  # number of updates before the clock starts, because the first ones are slower
-UNTIMED_ON_GPU = 20  # more on a GPU, which first compiles kernels and captures a graph
+UNTIMED = 2  # number of updates at the start that are not timed, because they are slower
+UNTIMED_ON_GPU = 20  # the same number on a GPU, where the first updates also compile kernels and capture a graph
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # smallest number of updates and shortest time of a measurement
-MEASURED_STEPS = (
-    10_000  # n_steps of a measurement, which stops earlier; on a GPU, a long run compiles the loss function
-)
+# n_steps of a measurement. A callback stops it earlier, but a GPU compiles the loss function only for a long run.
+MEASURED_STEPS = 10_000
 SCORED_IDS = 2**14  # number of ids of val on which scoring is timed
 
 
@@ -66,8 +65,8 @@ def parse_budget(text: str) -> float:
     seconds = sum(float(number or 0) * unit for number, unit in zip(numbers, UNITS.values(), strict=False))
     if not 0 < seconds <= LONGEST:
         raise BukvaError(
-            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
-            "1h30min or 2h."
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example `90s`, "
+            "`10min`, `1h30min` or `2h`."
         )
     return seconds
 
@@ -80,16 +79,17 @@ class Size:
     n_embd: int
 
     def batch_size(self, small_batch: int) -> int:
-        """Return the batch size for this GPT size.
+        """Return the number of windows in a batch for a GPT of this size.
 
-        It is `small_batch` for a small size. It doubles each time the channels double beyond OWN_BATCH_CHANNELS.
+        Small sizes use `small_batch`. Above OWN_BATCH_CHANNELS channels, the batch size doubles whenever the number of
+        channels doubles.
         """
         return small_batch << max(0, (self.n_embd // OWN_BATCH_CHANNELS).bit_length() - 1)
 
     def values(self, batch_size: int, **recipe: Any) -> Values:
-        """Return section -> key -> value for params.yaml.
+        """Return values for params.yaml, by section and key.
 
-        Section `model` gets this size, and section `train_gpt` gets `batch_size` and the keys of `recipe`.
+        Section `model` contains this size. Section `train_gpt` contains `batch_size` and the values of `recipe`.
         """
         shape = {"n_layer": self.n_layer, "n_head": self.n_embd // HEAD_SIZE, "n_embd": self.n_embd}
         return {"model": shape, "train_gpt": {"batch_size": batch_size} | recipe}
@@ -100,9 +100,9 @@ LADDER = [Size(2, 64), Size(3, 96), Size(4, 128), Size(4, 192), Size(6, 256), Si
 
 @dataclass(frozen=True)
 class Plan:
-    """A training run of one GPT size, with the number of updates that fits into a time budget at measured speeds."""
+    """A planned training run: a GPT size, and the updates that fit into a time budget at the measured speed."""
 
-    seconds: float  # time budget for scorings and updates
+    seconds: float  # time budget for scoring val and for updates
     train_chars: int
     size: Size
     n_parameters: int
@@ -114,23 +114,23 @@ class Plan:
 
     @property
     def n_scorings(self) -> int:
-        """Maximum number of scorings of val, not counting the scoring before the first update."""
+        """Largest number of times that training scores val, in addition to the scoring before the first update."""
         return max(1, min(SCORINGS, int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1))
 
     @property
     def n_steps(self) -> int:
-        """Number of updates that fit into the time that scoring leaves, from 0 to MOST_STEPS."""
+        """Number of updates that fit into the time that is left after scoring val, from 0 to MOST_STEPS."""
         left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
         return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
 
     @property
     def chars(self) -> int:
-        """Number of characters in all updates. A character is counted in each epoch."""
+        """Number of characters that the updates train on. A character counts once in each epoch."""
         return self.n_steps * self.chars_per_update
 
     @property
     def is_enough(self) -> bool:
-        """Whether the run has at least CHARS_PER_PARAMETER characters per parameter."""
+        """Whether the run trains on at least CHARS_PER_PARAMETER characters per parameter of the model."""
         return self.chars >= CHARS_PER_PARAMETER * self.n_parameters
 
     @property
@@ -139,7 +139,7 @@ class Plan:
         return self.chars / self.train_chars
 
     def values(self) -> Values:
-        """Return section -> key -> value for params.yaml."""
+        """Return the values of this plan for params.yaml, by section and key."""
         patience = {"patience": self.patience} if self.epochs > EPOCHS else {}
         return self.size.values(
             self.batch_size,
@@ -163,11 +163,11 @@ class Plan:
 
 
 class Stopwatch(Callback):
-    """Callback that measures the time of the scoring before the first update and of the updates, then stops training.
+    """Callback that times the first scoring of val and a few updates, and then stops training.
 
     Args:
         clock: function that returns the current time in seconds.
-        untimed: number of updates at the start that are not measured.
+        untimed: number of updates at the start that are not timed.
     """
 
     def __init__(self, clock: Callable[[], float], untimed: int = UNTIMED) -> None:
@@ -176,7 +176,7 @@ class Stopwatch(Callback):
         self._started_at = clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Read the clock, and request a stop when enough updates are measured."""
+        """Read the clock. Request the end of training when enough updates are timed."""
         seconds, n_updates = self.clock() - self._started_at, progress.step - self.untimed
         if progress.step == 0:
             self.seconds_per_scoring = seconds
@@ -188,7 +188,7 @@ class Stopwatch(Callback):
 
 
 def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
-    """Load the splits of the project, split -> ids, and their tokenizer.
+    """Return the ids of each split by split name, and the tokenizer.
 
     Raises:
         BukvaError: the text is not split yet, or a split is shorter than `model.block_size` requires.
@@ -196,16 +196,16 @@ def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
     named = paths()
     splits = load_splits(Path(named["split"]))
     if not {"train", "val"} <= splits.keys():
-        raise BukvaError(f"{named['split']}: the text is not split yet. Run `dvc repro split`.")
+        raise BukvaError(f"The text is not split yet, so {named['split']} is incomplete. Run `dvc repro split`.")
     check_lengths({split: len(ids) for split, ids in splits.items()}, params.model.block_size, "model.block_size")
     return splits, load_tokenizer(Path(named["tokens"]))
 
 
 class Planner:
-    """Plan training runs of GPTs on this machine and the project's splits, each within a time budget.
+    """Plan GPT training runs that fit into a time budget on this machine, with the text of this project.
 
-    The constructor subtracts the start-up time from the budget, because train-gpt takes about the same time to start.
-    The start-up ends when the constructor does, and the constructor also scores and updates a small model once.
+    The constructor loads the text, and scores and updates a small model once. The time from `started_at` to the end of
+    the constructor is subtracted from the budget, because stage train-gpt takes about as much time to start.
 
     Args:
         params: the content of params.yaml.
@@ -225,7 +225,7 @@ class Planner:
         self.seconds = seconds * (1 - RESERVE) - (self.now() - started_at)
 
     def plan(self, size: Size) -> Plan:
-        """Train a GPT of this size for about a second, and return the plan for this size.
+        """Measure the speed of a GPT of this size in about a second of training, and return the plan for this size.
 
         Raises:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
@@ -250,9 +250,10 @@ class Planner:
         )
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
-        """Return the configuration of a GPT of this size, and a training task to measure its speed.
+        """Return the configuration of a GPT of this size, and the training task that measures its speed.
 
-        The task has more steps than a measurement makes. It scores only the first ids of val, before the first update.
+        The task has more steps than the measurement needs, so a callback must stop it. Before the first update, the
+        task scores the first SCORED_IDS ids of val.
         """
         values = size.values(batch_size, n_steps=MEASURED_STEPS, eval_every=MEASURED_STEPS)
         model = self.params.model.model_copy(update=values["model"])
@@ -272,13 +273,13 @@ class Planner:
 
 
 def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
-    """Yield the plans of the sizes in LADDER, from small to large.
+    """Yield a plan for each GPT size in LADDER, from small to large.
 
-    Stop after the first plan with too few characters per parameter (see `Plan.is_enough`), and before the first size
-    that does not fit into the GPU's memory.
+    The first plan with too few characters per parameter (see `Plan.is_enough`) is the last plan. Sizes that do not fit
+    into the GPU's memory get no plan.
 
     Args:
-        measure: function that measures a size and returns its plan.
+        measure: function that measures the speed of a size and returns the plan for this size.
 
     Raises:
         torch.OutOfMemoryError: the smallest size does not fit into the GPU's memory.
@@ -296,9 +297,9 @@ def plans_by_size(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
 
 
 def propose(plans: list[Plan]) -> Plan:
-    """Return the plan of the largest model that trains on enough characters per parameter within the budget.
+    """Return the plan for the largest model that trains on enough characters per parameter (see `Plan.is_enough`).
 
-    If no model does, return the first plan, which is the plan of the smallest model.
+    If all plans have too few characters, return the first plan, which is for the smallest model.
 
     Raises:
         BukvaError: the budget is too short for a single update.
@@ -306,20 +307,22 @@ def propose(plans: list[Plan]) -> Plan:
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.n_parameters)
     if not chosen.n_steps:
-        raise BukvaError("bukva plan: start-up and scoring leave no time for an update. Use a longer BUDGET.")
+        raise BukvaError(
+            "The budget is too short: start-up and scoring leave no time for an update. Use a longer BUDGET."
+        )
     return chosen
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield a warning if a plan has too few characters per parameter, and one if it has too many epochs."""
+    """Yield a warning if `plan` has too few characters per parameter, and a warning if `plan` has too many epochs."""
     if not plan.is_enough:
         yield (
-            f"Warning: even the smallest size trains on fewer than {CHARS_PER_PARAMETER} characters per parameter. Use "
-            "a longer BUDGET to train on more characters."
+            f"Warning: even the smallest model trains on fewer than {CHARS_PER_PARAMETER} characters per parameter. "
+            "Use a longer BUDGET to train on more characters."
         )
     if plan.epochs > EPOCHS:
         yield (
             f"Warning: the plan has {plan.epochs:.1f} epochs. More than {EPOCHS} epochs help little and may overfit, "
-            f"so train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of "
-            "the time, use a larger text, model.dropout or more train_gpt.weight_decay."
+            f"so `train_gpt.patience={plan.patience}` stops training when the score on val no longer improves. To make "
+            "better use of the time, use a larger text, or increase `model.dropout` or `train_gpt.weight_decay`."
         )

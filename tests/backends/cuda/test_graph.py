@@ -139,8 +139,8 @@ def test_what_cannot_be_recorded_is_trained_plainly_with_one_sentence_why(record
     state = run(plain_task(SHAPE, optimizer=optimizer))[0]
     same(state.weights(), plain.weights(), rtol=1e-4, atol=1e-6)
     assert capsys.readouterr().err.splitlines() == [
-        "GPU: training without a CUDA graph, because capturing the update failed: operation not permitted when "
-        "stream is capturing"
+        "GPU: Training runs without a CUDA graph, because the update could not be captured. Reason: operation not "
+        "permitted when stream is capturing"
     ]
 
 
@@ -166,13 +166,13 @@ class Failing(Tracer):
 @pytest.mark.parametrize(
     ("error", "why"),
     [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the GPU does not have enough memory for a graph."),
-     (RuntimeError("no kernel image"), "capturing the update failed: no kernel image")],
+     (RuntimeError("no kernel image"), "the update could not be captured. Reason: no kernel image")],
 )  # fmt: skip
 def test_a_warm_up_that_fails_leaves_the_state_as_it_was(recorded, error, why, capsys):
     plain = run(plain_task(SHAPE))[0]
     recorded(Failing(error))
     same(run(plain_task(SHAPE))[0].weights(), plain.weights(), rtol=1e-4, atol=1e-6)
-    assert capsys.readouterr().err == f"GPU: training without a CUDA graph, because {why}\n"
+    assert capsys.readouterr().err == f"GPU: Training runs without a CUDA graph, because {why}\n"
 
 
 def test_a_batch_of_another_shape_is_an_error(recorded):
@@ -215,9 +215,9 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     monkeypatch.setattr(torch, "compile", compile_)
     monkeypatch.setattr(backend, "COMPILE_SECONDS", 0.0)
     tracer = recorded(Tracer())
-    graph = "GPU: each update is one CUDA graph, with"
+    graph = "GPU: Each update runs as one CUDA graph, with"
     failed = [
-        "GPU: compiling the loss function failed: Failed to find C compiler",
+        "GPU: The loss function could not be compiled. Reason: Failed to find C compiler",
         f"{graph}out a compiled loss function.",
     ]
     for lines in ([f"{graph} a compiled loss function."], failed):
@@ -231,6 +231,6 @@ def test_a_short_training_says_that_compiling_is_not_worth_it(recorded, capsys):
     recorded(Tracer())
     run(plain_task(NO_DROPOUT))
     assert capsys.readouterr().err == (
-        "GPU: each update is one CUDA graph, without a compiled loss function "
-        "(it saves 0 s, but compiling takes 20 s).\n"
+        "GPU: Each update runs as one CUDA graph, without a compiled loss function, because compiling takes 20 s and "
+        "would save 0 s.\n"
     )

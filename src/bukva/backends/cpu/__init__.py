@@ -1,1 +1,1 @@
-"""Train models faster on a CPU with fused sublayers and worker processes, and generate text faster with a decoder."""
+"""Train models and generate text faster on a CPU, with compiled loops. Training uses one process for each core."""

@@ -1,4 +1,4 @@
-"""Choose the fastest implementation on a CPU for each call of a GPT's blocks, and start workers for training."""
+"""Choose the fastest CPU code for each call of a GPT's blocks, and start worker processes for training."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,9 +15,10 @@ from bukva.models.gpt import Stack
 
 
 class CPUStack(Stack):
-    """The blocks of a GPT, computed by fused sublayers in training and by the decoder in generation.
+    """The transformer blocks of a GPT. Compiled loops compute them in training and in text generation.
 
-    All other calls run the plain blocks.
+    Training uses bukva.backends.cpu.sublayers, and text generation uses bukva.backends.cpu.decoder. All other calls run
+    the blocks in plain torch.
     """
 
     def forward(
@@ -28,7 +29,7 @@ class CPUStack(Stack):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the result of `Stack.forward` for these arguments, by the fastest code that supports them."""
+        """Compute the same result as `Stack.forward`, with the fastest code that supports these arguments."""
         if cache is None and self._is_fused(x) and torch.is_grad_enabled():
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
@@ -38,15 +39,15 @@ class CPUStack(Stack):
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
     def new_cache(self, size: int) -> KVCache:
-        """Return an empty `DecoderCache` with room for `size` positions."""
+        """Return an empty `DecoderCache` for at most `size` positions."""
         return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
-        """Return whether the compiled loops support these blocks and the input `x`, (B, T, C).
+        """Return whether the compiled loops support these blocks and the input `x`.
 
-        They need float32 on a CPU, causal blocks, the attention kernel `attend_fused`, which a study may have replaced,
-        and either LayerNorm in all blocks or RMSNorm in all blocks. Subclasses of these norms are not supported: they
-        may compute something else.
+        `x` must be a float32 tensor on a CPU. All blocks must be causal and use the attention kernel `attend_fused`,
+        which a study may have replaced. The norms must be all LayerNorm or all RMSNorm. Subclasses of these norms may
+        compute something else, so they are not supported.
         """
         layers = [block.attention for block in self]
         norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}
@@ -56,7 +57,7 @@ class CPUStack(Stack):
 
 
 class CPU(Backend):
-    """Backend that trains on all cores, and computes blocks with compiled loops."""
+    """Backend that trains with one process for each core, and computes transformer blocks with compiled loops."""
 
     def stack(self, blocks: Stack) -> Stack:
         """Return `blocks` as a `CPUStack`."""
@@ -64,13 +65,13 @@ class CPU(Backend):
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
-        """Fork workers if the batch is large enough to divide (see `forks.n_forks`), and yield the group.
+        """Fork worker processes if the batch is large enough (see `forks.n_forks`), and yield the process group.
 
-        Each worker calls `work` with its own view of the group. A model without hidden layers gets no workers.
+        Each worker calls `work` with its own `Group` object. A model without hidden layers, such as the bigram, gets no
+        workers.
         """
-        n = (
-            forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1
-        )  # updating a table is too cheap to split
+        # without hidden layers, an update is too cheap to split across processes
+        n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1
         if n == 1:
             yield ALONE
             return

@@ -1,10 +1,10 @@
 """Compute the blocks of a GPT for one new position on a CPU, with compiled loops for text generation.
 
-torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory
-bandwidth, and most of the time goes into launching small operations. Here one call of `compute` computes all blocks.
-All values between the matrix products are float32.
+torch's kernels are made for many positions. For a single position, they read a bf16 matrix at a fraction of the memory
+bandwidth, and calling many small operations takes most of the time. Here one call of `compute` computes all blocks. All
+values between the matrix products are float32.
 
-L is the number of blocks; all other letters are those of bukva.models.attention.
+Letters in shapes: L blocks, C channels, nh heads, hs channels of one head.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from bukva.core.compiled import compiled_sums
 from bukva.models.attention import EPSILON, KVCache
 from bukva.models.gpt import ACTIVATIONS, Block
 
-Matrix = npt.NDArray[Any]  # float32, or bf16 as uint16: the upper half of the bits of a float32
+Matrix = npt.NDArray[Any]  # float32, or bf16 as uint16 (the upper 16 bits of a float32)
 Floats = npt.NDArray[np.float32]
 
 GELU, RELU, RELU2 = range(3)
@@ -32,7 +32,8 @@ CODES = {ACTIVATIONS["gelu"]: GELU, ACTIVATIONS["relu"]: RELU, ACTIVATIONS["relu
 class Layer(NamedTuple):
     """Weight and bias of a linear layer or a norm. A layer without a bias has an empty `bias`.
 
-    In `Weights`, the arrays of the L blocks are stacked, (L, ...), and `_layer_at` selects one block.
+    In `Weights`, both arrays contain the values of all blocks, and their first axis is the number of the block.
+    `_layer_at` selects one block.
     """
 
     weight: Matrix
@@ -40,12 +41,12 @@ class Layer(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights and settings of all blocks, in the layout that the loops read.
+    """The weights and settings of all blocks, in the layout that the compiled loops read.
 
-    mlp_proj: second layer of the MLP; its matrices are transposed, (4 C, C).
+    mlp_proj: second layer of the MLP. For C channels, its transposed matrices are (4 C, C).
     is_centred: whether the norms subtract the mean, as LayerNorm does.
     epsilon: epsilon of the norms.
-    qk_epsilon: epsilon of the norm of queries and keys; negative without QK norm.
+    qk_epsilon: epsilon of the norm of queries and keys (QK norm), or a negative number without QK norm.
     activation: one of the constants GELU, RELU and RELU2.
     """
 
@@ -62,7 +63,7 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> "Weights":
-        """Copy the weights of `blocks` into stacked arrays. All blocks get the settings of the first one."""
+        """Copy the weights of `blocks` into stacked arrays. The settings are those of the first block."""
         first = blocks[0]
         return cls(
             ln_1=_stacked([block.ln_1 for block in blocks]),
@@ -89,10 +90,10 @@ def _stacked(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
 
 
 class DecoderCache(KVCache):
-    """A KV cache that stacks the keys and values of all layers, and keeps a copy of the weights for the loops.
+    """KV cache that stacks the keys and values of all layers, and keeps a copy of the model's weights.
 
-    The weights are copied at the first position that the loops compute. After training has changed the weights, a new
-    cache is needed.
+    The compiled loops read this copy, which is made when they compute the first position. If training changes the
+    weights after that, create a new cache.
     """
 
     def __init__(self, blocks: Sequence[Block], size: int) -> None:
@@ -102,10 +103,13 @@ class DecoderCache(KVCache):
         self.weights: Weights | None = None
 
     def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Reserve one more position in the cache of every layer. `k`, (1, nh, 1, hs), gives shape and type of a key.
+        """Reserve one more position in the cache of every layer, without writing to this position.
+
+        Args:
+            k: (1, nh, 1, hs), a key for each of nh heads, with hs channels. Only the shape and the type are used.
 
         Returns:
-            The stacked buffers of the keys and of the values, (L, 1, nh, size, hs) each.
+            Two buffers for L layers, (L, 1, nh, size, hs) each: one with all keys, and one with all values.
         """
         buffers = [layer.extend(k) for layer in self.layers]
         if self.stacked is None:
@@ -116,19 +120,19 @@ class DecoderCache(KVCache):
 
 
 def supports(blocks: Sequence[Block], x: Tensor) -> bool:
-    """Return whether the loops can compute `blocks` for the input `x`, (B, T, C).
+    """Return whether `add_blocks` can compute `blocks` for the input `x`, (B, T, C) with batch, time, channels.
 
-    The loops compute a single position of a single text, without gradients, and only with an activation in CODES. The
-    caller checks everything that fused sublayers also need, such as the norms.
+    `add_blocks` computes a single position of a single text, without gradients, and only with an activation in CODES.
+    The caller must also check the norms and the attention kernel (`CPUStack._is_fused`).
     """
     is_inference = not (torch.is_grad_enabled() or blocks[0].training)
     return is_inference and x.numel() == x.shape[-1] and blocks[0].mlp.activate in CODES
 
 
 def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor:
-    """Run the blocks `cache.blocks` on one position, (1, 1, C) -> (1, 1, C).
+    """Run `cache.blocks` on the residual stream of one position: (1, 1, C) -> (1, 1, C) with C channels.
 
-    The keys and values of this position are appended to the cache.
+    The cache receives the keys and values of this position.
     """
     keys, values = cache.extend(x.view(1, cache.blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
     cache.weights = cache.weights or Weights.of(cache.blocks)
@@ -140,14 +144,14 @@ def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor
 
 @compiled_sums
 def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights) -> None:
-    """Add the output of every block at position `last` to the residual stream `x`, in place.
+    """Run all L blocks on the residual stream `x` of one position, in place.
 
     Args:
-        x: (C,), the residual stream at this position.
-        keys: (L, nh, size, hs), keys of the earlier positions. This function writes the keys at index `last`.
-        values: (L, nh, size, hs), values of the earlier positions. This function writes the values at index `last`.
+        x: (C,), the residual stream, with C channels.
+        keys: (L, nh, size, hs), keys by block, head, position and channel. The new keys are written at index `last`.
+        values: (L, nh, size, hs), values in the same order. The new values are written at index `last`.
         last: index of this position.
-        cos_sin: (2, hs), cosines and sines of the rotation at this position; (2, 0) without rotary positions.
+        cos_sin: (2, hs), cosines and sines of the rotary angles at this position; (2, 0) without rotary positions.
         weights: weights of all blocks.
     """
     for block in range(len(keys)):
@@ -174,14 +178,15 @@ def _add(x: Floats, y: Floats) -> None:
 
 @compiled_sums
 def _linear(x: Floats, layer: Layer) -> Floats:
-    """Apply a linear layer with an (M, N) matrix to `x`, (N,) -> (M,).
+    """Multiply the (M, N) matrix of a linear layer by `x`, (N,), and add the bias. Return (M,).
 
-    The loop reads one row of each quarter of the matrix at a time, so that the CPU prefetches four streams of memory.
+    The loop reads four rows at once, one from each quarter of the matrix, so that the CPU prefetches four streams of
+    memory.
     """
     weight = layer.weight
     M, N = weight.shape
     quarter = (M + 3) // 4
-    # first rows of the other quarters; if M is not divisible by 4, quarters overlap and a few rows are computed twice
+    # first rows of quarters 2 to 4; if M is not divisible by 4, quarters overlap and a few rows are computed twice
     b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter
     y = np.empty(M, np.float32)
     for i in range(quarter):
@@ -198,9 +203,9 @@ def _linear(x: Floats, layer: Layer) -> Floats:
 
 @compiled_sums
 def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
-    """Apply a linear layer with a transposed matrix, (N, M), to `h`, (N,), and add the result to `x`, (M,), in place.
+    """Apply a linear layer to `h`, (N,), and add the result to `x`, (M,), in place.
 
-    Row i of the matrix is not read if h[i] is 0. After ReLU, many elements of `h` are 0.
+    The matrix is transposed, (N, M). If h[i] is 0, the loop skips row i. After ReLU, many elements of `h` are 0.
     """
     for i in range(len(h)):
         if h[i]:
@@ -210,7 +215,7 @@ def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
 
 
 def _to_float32(element: Any) -> np.float32:
-    """Convert an element of a matrix to float32."""
+    """Convert a matrix element to float32. The element is a float32, or a bf16 that is stored as uint16."""
     raise NotImplementedError("_to_float32 exists only in compiled code")
 
 
@@ -227,7 +232,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 @compiled_sums
 def _normalized(x: Floats, layer: Layer, weights: Weights) -> Floats:
-    """Apply the norm `layer`, a LayerNorm or an RMSNorm with the settings in `weights`, (C,) -> (C,)."""
+    """Apply LayerNorm or RMSNorm to `x`, (C,). `layer` has the norm's weight and bias, and `weights` its settings."""
     C = len(x)
     mean = square = np.float32(0)
     if weights.is_centred:
@@ -248,7 +253,7 @@ def _normalized(x: Floats, layer: Layer, weights: Weights) -> Floats:
 
 @compiled_sums
 def _activate(h: Floats, activation: int) -> None:
-    """Apply `activation`, one of GELU, RELU and RELU2, to `h`, (4 C,), in place."""
+    """Apply the activation function GELU, RELU or RELU2 to `h`, (4 C,), in place."""
     for i in range(len(h)):
         if activation == GELU:
             h[i] *= np.float32(0.5 * (1 + erf(h[i] * 0.5**0.5)))
@@ -263,11 +268,11 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
     """Compute the attention of one block for the query at position `last`.
 
     Args:
-        qkv: (3 C,), query, key and value at position `last`.
-        keys: (nh, size, hs), keys of the earlier positions. This function writes the key at index `last`.
-        values: (nh, size, hs), values of the earlier positions. This function writes the value at index `last`.
+        qkv: (3 C,), query, key and value at position `last`, with C channels each.
+        keys: (nh, size, hs), keys by head, position and channel. The new keys are written at index `last`.
+        values: (nh, size, hs), values in the same order. The new values are written at index `last`.
         last: index of the position.
-        cos_sin: (2, hs), cosines and sines of the rotation at this position; (2, 0) without rotary positions.
+        cos_sin: (2, hs), cosines and sines of the rotary angles at this position; (2, 0) without rotary positions.
         epsilon: epsilon of QK norm; negative without QK norm.
 
     Returns:
@@ -302,9 +307,9 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
 
 @compiled_sums
 def _norm_and_rotate(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
-    """Normalize and rotate `x`, (hs,), a query or a key, and write the result to `y`, (hs,).
+    """Apply QK norm and rotary positions to `x`, (hs,), a query or a key. Write the result to `y`, (hs,).
 
-    With a negative `epsilon`, `x` is not normalized; with an empty `cos_sin`, it is not rotated.
+    A negative `epsilon` turns QK norm off. An empty `cos_sin` turns rotary positions off.
     """
     hs, square = len(x), np.float32(0)
     for i in range(hs):

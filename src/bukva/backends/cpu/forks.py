@@ -1,13 +1,13 @@
 """Train one model on all cores of a CPU with one forked process for each core. The processes share memory.
 
-Threads that compute each operation together wait for each other at the end of each operation, hundreds of times in an
-update. For a small model they wait longer than they compute. Processes that each compute a part of the batch wait only
-three times in an update: before the gradients are summed, before the loss and the norm of the gradient are summed, and
-after each process has updated its part of the weights in shared memory. Dividing the optimizer's work in this way is a
-"zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
+torch normally divides each operation among threads. The threads wait for each other after each operation, hundreds of
+times in an update. In a small model, they wait longer than they compute. Here each process computes a part of the batch
+instead, and processes wait for each other only three times in an update: before the gradients are summed, before the
+loss and the gradient norm are summed, and after the weights are updated. Each process updates a part of the weights, as
+in the "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
 
-Workers are forked when training starts, so they have the text and its n-grams without a copy. They end when training
-ends. If one process dies, the others exit at the next barrier.
+Workers are forked when training starts, so they can read the text and its n-gram counts without copying them. Workers
+end when training ends. If one process dies, the others exit at the next barrier.
 """
 
 import contextlib
@@ -28,17 +28,18 @@ from torch import Tensor
 from bukva.backends.group import Group, norm_of
 from bukva.core.errors import BukvaError
 
-MIN_IDS_PER_WORKER = 256  # with fewer ids of a batch for each process, another process costs more time than it saves
+MIN_IDS_PER_WORKER = 256  # a process that computes fewer ids of a batch costs more time than it saves
 
 
 @dataclass(frozen=True)
 class Forks(Group):
-    """A group of forked processes, as one of them sees it. Rank 0 is the process that forked the others.
+    """A group of forked processes. Each process has its own object. Rank 0 is the process that forked the others.
 
     owners: for each parameter, the rank of the process that updates it.
     gradients: (n, N) in shared memory, the gradients of n processes for N weights.
-    numbers: endless iterator over two buffers in shared memory, (n, 2) each, for sums of one or two numbers.
-    sockets: the socket to rank 0, or in rank 0 the sockets to all other processes.
+    numbers: iterator that alternates between two buffers, (n, 2) each. The buffers are in shared memory and are used to
+        sum one or two numbers over all processes.
+    sockets: in rank 0, the sockets to all other processes. In another process, the socket to rank 0.
     """
 
     owners: Sequence[int] = ()
@@ -47,9 +48,9 @@ class Forks(Group):
     sockets: Sequence[socket.socket] = ()
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the gradients over all processes for the parameters that this process updates (see `owners`).
+        """Add up the gradients of all processes for each parameter that this process updates (see `owners`).
 
-        The other gradients become None. `Group.sum_gradients` explains arguments and result.
+        The gradients of all other parameters become None. `Group.sum_gradients` explains the arguments and the result.
         """
         buffers = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
         with_gradient = [
@@ -95,7 +96,7 @@ class Forks(Group):
         return float(total)
 
     def _sum(self, values: Tensor) -> None:
-        # two buffers alternate, so that all processes have read a buffer before it is written again
+        # the buffers alternate: a slow process may still read one buffer while a fast one writes the next sum
         rows = next(self.numbers)[:, : values.numel()]
         rows[self.rank] = values
         self.barrier()
@@ -103,12 +104,13 @@ class Forks(Group):
 
 
 def n_forks(batch_size: int, block_size: int) -> int:
-    """Return how many processes should train on this machine, including this one. 1 means that none is forked.
+    """Return the number of processes that should train on this machine, including this one. 1 means no workers.
 
-    The number divides `batch_size`, because all processes get the same number of windows, of `block_size` ids each.
+    A batch has `batch_size` windows of `block_size` ids each. All processes get the same number of windows, so
+    `batch_size` is divisible by the result.
     """
-    # outside Linux, system libraries do not survive a fork
-    if sys.platform != "linux" or torch.cuda.is_initialized():  # CUDA does not survive a fork
+    # CUDA does not survive a fork, and outside Linux, some system libraries do not survive it
+    if sys.platform != "linux" or torch.cuda.is_initialized():
         return 1
     n_max = min(torch.get_num_threads(), batch_size * block_size // MIN_IDS_PER_WORKER)
     return next((n for n in range(n_max, 1, -1) if batch_size % n == 0), 1)
@@ -118,15 +120,15 @@ def n_forks(batch_size: int, block_size: int) -> int:
 def forked(
     n: int, work: Callable[[Group], None], parameters: Sequence[Tensor], states: Sequence[Tensor]
 ) -> Iterator[Group]:
-    """Fork n - 1 workers, and yield the group as this process sees it. The workers are killed when the with block ends.
+    """Fork n - 1 worker processes, and yield the process group. The workers are killed when the with block ends.
 
-    Each worker uses one thread, and so does this process until the with block ends.
+    In the with block, every process uses one thread.
 
     Args:
         n: number of processes, including this one.
-        work: function that each worker calls with its own view of the group; the worker exits when `work` returns.
-        parameters: the weights to train; they are moved to shared memory.
-        states: the optimizer's tensors; they are moved to shared memory.
+        work: function that each worker calls with its own `Group` object. The worker exits when `work` returns.
+        parameters: the weights to train. They are moved to shared memory.
+        states: the optimizer's tensors. They are moved to shared memory.
     """
     for tensor in [*parameters, *states]:
         tensor.data = _shared_memory(tensor.nbytes).view(tensor.dtype).view_as(tensor).copy_(tensor.data)
@@ -162,15 +164,15 @@ def forked(
 
 
 def _shared_memory(n_bytes: int) -> Tensor:
-    """Return a (n_bytes,) tensor of uint8 in memory that this process will share with the processes that it forks."""
+    """Return an (n_bytes,) tensor of uint8 in memory that this process shares with processes that it forks later."""
     return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=torch.uint8)
 
 
 def _owners(sizes: Sequence[int], n: int) -> list[int]:
-    """Divide parameters among `n` processes, and return for each parameter the rank of its process.
+    """Assign each parameter to one of `n` processes. Return the rank of the process for each parameter.
 
-    `sizes` has the number of elements of each parameter. The largest parameters are assigned first, each to the process
-    with the fewest elements so far.
+    `sizes` contains the number of elements of each parameter. The largest parameters are assigned first, each to the
+    process that has the fewest elements so far.
     """
     owners, sums = [0] * len(sizes), [0] * n
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
@@ -180,10 +182,10 @@ def _owners(sizes: Sequence[int], n: int) -> list[int]:
 
 
 def _run_and_exit(work: Callable[[Group], None], group: Group) -> NoReturn:
-    """Call `work` with `group`, and end this process, even after an exception.
+    """Call `work` with `group`, then end this process, even if `work` raises an exception.
 
-    The exit status is always 0, and a BukvaError is not printed, because rank 0 reports the error and saves the
-    checkpoint. SIGINT and SIGTERM are ignored for the same reason.
+    Rank 0 reports errors, handles signals and saves the checkpoint. So this process does not print a BukvaError. It
+    ignores SIGINT and SIGTERM, and always exits with status 0.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

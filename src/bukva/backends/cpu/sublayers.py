@@ -1,12 +1,14 @@
 """Compute attention and MLP faster on a CPU: torch multiplies the matrices, and compiled loops compute the rest.
 
-In a small model, a CPU multiplies matrices faster than it reads and writes the tensors between the products. Plain
-torch spends a pass over memory, a conversion and a call on each operation. Here each sublayer is one autograd function
-with a hand-derived backward pass; tests compare it with the plain layer. The residual stream is float32. The other
-tensors have the type of the matrix products: float32, or bf16. numba has no bf16, so the loops read a bf16 as uint16,
-the upper half of the bits of a float32.
+In a small model, a CPU multiplies matrices faster than it reads and writes the tensors between the products. In plain
+torch, each operation needs a call and a pass over memory, and often a conversion between number formats. Here each
+sublayer, attention or MLP, is one autograd function with a hand-written backward pass. Tests compare it with the plain
+layer.
 
-M = B T is the number of rows in a batch; all other letters are those of bukva.models.attention.
+The residual stream is float32. The other tensors have the type of the matrix products, float32 or bf16. numba has no
+bf16, so the loops read a bf16 number as uint16. These are the upper 16 bits of the same number in float32.
+
+Letters in shapes: B windows, T positions, M = B T rows, C channels, nh heads, hs channels of one head.
 
 Sources: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory); Steele, Lea & Flood 2014, "Fast splittable
 pseudorandom number generators" (SplitMix64, for dropout).
@@ -27,7 +29,7 @@ from bukva.core.compiled import compiled_sums
 from bukva.models.attention import EPSILON
 from bukva.models.gpt import Block, relu_squared
 
-Array = npt.NDArray[Any]  # float32, or bf16 as uint16
+Array = npt.NDArray[Any]  # float32, or bf16 that is stored as uint16
 Floats = npt.NDArray[np.float32]
 Activation = Callable[[Tensor], Tensor]
 
@@ -37,22 +39,22 @@ COLUMNS = 32  # attention weights are computed in blocks of this many columns, w
 
 
 class Norm(NamedTuple):
-    """Settings of a norm: LayerNorm if `is_centred`, otherwise RMSNorm, which does not subtract the mean."""
+    """Settings of a norm. `is_centred` is True for LayerNorm, which subtracts the mean, and False for RMSNorm."""
 
     is_centred: bool
     epsilon: float
 
     @classmethod
     def of(cls, layer: nn.Module) -> "Norm":
-        """Read the settings of `layer`, an nn.LayerNorm or an nn.RMSNorm. `CPUStack` leaves other norms to torch."""
+        """Return the settings of `layer`, an nn.LayerNorm or nn.RMSNorm. Other norms run in plain torch."""
         return cls(isinstance(layer, nn.LayerNorm), layer.eps or EPSILON)
 
 
 class DropoutMask(NamedTuple):
-    """A dropout mask (Srivastava et al. 2014).
+    """A dropout mask (Srivastava et al. 2014) that is computed from a seed and not stored.
 
-    An element becomes zero with probability `threshold` / 65536, and is multiplied by `factor` otherwise. Each random
-    number depends only on `seed` and the index of the element. So the mask is not stored: the backward pass computes it
+    Each element becomes zero with probability `threshold` / 65536. Otherwise, it is multiplied by `factor`. The random
+    number of an element depends only on `seed` and the element's index, so the backward pass can compute the same mask
     again.
     """
 
@@ -62,7 +64,7 @@ class DropoutMask(NamedTuple):
 
     @classmethod
     def draw(cls, p: float) -> "DropoutMask":
-        """Return a mask for dropout probability `p`, with a seed from torch's generator if `p` is not 0."""
+        """Return a mask for dropout with probability `p`. Its seed is drawn from torch's generator, unless `p` is 0."""
         seed = torch.empty((), dtype=torch.int64).random_().item() if p else 0
         return cls(u64(seed), u64(round(p * 2**16)), f32(1 / (1 - p)))
 
@@ -74,11 +76,11 @@ class AttentionSpec(NamedTuple):
     """Settings of an attention sublayer.
 
     n_head: number of heads.
-    cos_sin: (2, T, hs), the result of `rotary_cos_sin`.
+    cos_sin: (2, T, hs), cosines and sines of the rotary angles for T positions and hs channels (`rotary_cos_sin`).
     qk_norm: whether queries and keys are normalized.
     norm: settings of the norm before attention.
-    weights_mask: dropout of the attention weights.
-    output_mask: dropout of the sublayer's output.
+    weights_mask: dropout mask of the attention weights.
+    output_mask: dropout mask of the sublayer's output.
     dtype: type of the matrix products.
     """
 
@@ -92,9 +94,10 @@ class AttentionSpec(NamedTuple):
 
 
 def add_attention(block: Block, x: Tensor, cos_sin: Tensor | None) -> Tensor:
-    """Return x + attention(ln_1(x)) with the layers of `block`, (B, T, C) -> (B, T, C).
+    """Return x + attention(ln_1(x)) with the layers of `block`.
 
-    `cos_sin`, (2, T, hs), is the result of `rotary_cos_sin`, or None without rotary positions.
+    `x` and the result are (B, T, C) with batch, time, channels. `cos_sin` is the result of `rotary_cos_sin`, or None
+    without rotary positions.
     """
     layer, norm = block.attention, block.ln_1
     if cos_sin is None:  # a rotation by 0 changes nothing
@@ -166,7 +169,7 @@ class _AddAttention(torch.autograd.Function):
 
 
 def add_mlp(block: Block, x: Tensor) -> Tensor:
-    """Return x + mlp(ln_2(x)) with the layers of `block`, (..., C) -> (..., C)."""
+    """Return x + mlp(ln_2(x)) with the layers of `block`. `x` and the result are (..., C), with C channels."""
     layer, norm = block.mlp, block.ln_2
     mask = DropoutMask.draw(layer.dropout.p if layer.training else 0.0)
     settings = layer.activate, Norm.of(norm), mask, _dtype()
@@ -250,15 +253,18 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _linear_back(dy: Tensor, x: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the float32 gradients of the weight and the bias of a linear layer. Without a bias, the second is None."""
+    """Return the gradients of a linear layer's weight and bias in float32. Without a bias, the second is None.
+
+    `dy` is the gradient of the layer's output, and `x` is the layer's input. Each row is one position.
+    """
     return (dy.T @ x).float(), dy.float().sum(0) if has_bias else None
 
 
 def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: torch.dtype) -> tuple[Tensor, Floats]:
-    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, (M, C).
+    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, which has M rows of C channels.
 
     Returns:
-        The normalized rows in `dtype`, (M, C), and the statistics of each row for `_normed_back`, (M, 2).
+        (M, C) normalized rows in `dtype`, and (M, 2) statistics for `_normed_back`: the mean and the scale of each row.
     """
     h, stats = torch.empty_like(x, dtype=dtype), np.empty((len(x), 2), f32)
     _normalize(
@@ -270,19 +276,20 @@ def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: to
 def _normed_back(
     dh: Tensor, x: Tensor, gain: Tensor, stats: Floats, dout: Tensor, norm: Norm, has_shift: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the backward pass of `_normed` and of the residual connection.
+    """Compute the backward pass of a norm, and add the gradient of the residual connection around the sublayer.
 
     Args:
-        dh: (M, C), gradient of the norm's output.
+        dh: (M, C), gradient of the norm's output, for M rows of C channels.
         x: (M, C), input of the norm.
         gain: (C,), weight of the norm.
-        stats: (M, 2), the statistics of each row, from `_normed`.
+        stats: (M, 2), the statistics of each row that `_normed` has returned.
         dout: (M, C), gradient of x + sublayer(x).
         norm: settings of the norm.
         has_shift: whether the norm has a bias.
 
     Returns:
-        The gradients of `x`, (M, C), of the weight, (C,), and of the bias, (C,), or None without a bias.
+        The (M, C) gradient of `x`, the (C,) gradient of the weight, and the (C,) gradient of the bias. Without a bias,
+        the last is None.
     """
     dx, dgain, dshift = torch.empty_like(x), torch.zeros_like(gain), torch.zeros_like(gain)
     arrays = (dh, x, gain, dout, dx, dgain, dshift)
@@ -291,14 +298,14 @@ def _normed_back(
 
 
 def _added(x: Tensor, y: Tensor, mask: DropoutMask) -> Tensor:
-    """Return x + dropout(y), where `x` is the residual stream and `y` the output of a sublayer; all (M, C)."""
+    """Add the output `y` of a sublayer to the residual stream `x`, after dropout. All shapes are (M, C)."""
     out = torch.empty_like(x)
     _add(_array(x), _array(y), *mask, _array(out))
     return out
 
 
 def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
-    """Return the gradient of the argument `y` of `_added`, (M, C) in `dtype`, given the gradient of the result."""
+    """Compute the backward pass of `_added`: return the gradient of `y` in `dtype`, given the gradient of the sum."""
     dy = torch.empty_like(dout, dtype=dtype)
     _add_back(_array(dout), *mask, _array(dy))
     return dy
@@ -308,7 +315,7 @@ def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
 
 
 def _to_float32(element: Any) -> np.float32:
-    """Convert an element of an array to float32."""
+    """Convert an array element to float32. The element is a float32, or a bf16 that is stored as uint16."""
     raise NotImplementedError("_to_float32 exists only in compiled code")
 
 
@@ -324,7 +331,10 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 def _to_type_of(element: Any, x: np.float32) -> Any:
-    """Convert `x` to the type of `element`. In bf16, `x` is rounded to the nearest value, ties to even."""
+    """Convert `x` to the type of `element`, which is float32, or bf16 that is stored as uint16.
+
+    For bf16, `x` is rounded to the nearest value, and ties are rounded to even.
+    """
     raise NotImplementedError("_to_type_of exists only in compiled code")
 
 
@@ -342,7 +352,7 @@ def _to_type_of_overload(element: Any, x: np.float32) -> Any:  # noqa: ARG001 (o
 
 @compiled_sums
 def _to_ordered_int(x: np.float32) -> np.int32:
-    """Map a float32 to an integer, so that a larger float32 gives a larger integer.
+    """Map a float32 to an int32 with the same order: a larger float gives a larger integer.
 
     The compiler uses vector instructions for the maximum of integers, but not for the maximum of floats.
     """
@@ -358,9 +368,9 @@ def _from_ordered_int(number: np.int32) -> np.float32:
 
 @compiled_sums
 def _exp(x: np.float32) -> np.float32:
-    """Compute e^x for x <= 0 as 2^n times 2^r, where n is the integer nearest to x / ln 2, and r = x / ln 2 - n.
+    """Compute e^x for x <= 0 as 2^n times 2^r. n is x / ln 2 rounded to an integer, and r is x / ln 2 - n.
 
-    The bits of the float32 2^n are computed directly, and a polynomial approximates 2^r.
+    The bits of the float32 2^n are set directly. A polynomial approximates 2^r.
     """
     y = max(x * f32(1.4426950408889634), f32(-126.0))
     n = np.floor(y + f32(0.5))
@@ -374,7 +384,10 @@ def _exp(x: np.float32) -> np.float32:
 
 @compiled_sums
 def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
-    """Return whether dropout keeps element `i`. It uses 16 of the 64 bits of random number i // 4 of SplitMix64."""
+    """Return whether dropout keeps element `i`.
+
+    The generator SplitMix64 makes one random number of 64 bits for every four elements. Each element uses 16 bits.
+    """
     z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
@@ -386,10 +399,16 @@ def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
 def _normalize(
     x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
 ) -> None:
-    """Apply LayerNorm or, if not `is_centred`, RMSNorm to the rows of `x`, (M, C), and write the result to `h`, (M, C).
+    """Apply LayerNorm (with `is_centred`) or RMSNorm to M rows of C channels.
 
-    The weight of the norm is `gain`, and its bias `shift`. `stats`, (M, 2), receives for each row the mean that is
-    subtracted, which is 0 for RMSNorm, and the factor by which the difference is multiplied.
+    Args:
+        x: (M, C), the rows.
+        gain: (C,), weight of the norm.
+        shift: (C,), bias of the norm.
+        is_centred: whether the mean of each row is subtracted, as in LayerNorm.
+        epsilon: number that is added to the variance.
+        h: (M, C), receives the result.
+        stats: (M, 2), receives the mean (0 for RMSNorm) and the scale of each row.
     """
     M, C = x.shape
     for i in range(M):
@@ -411,11 +430,16 @@ def _normalize_back(
     is_centred: bool, stats: Floats, dh: Array, x: Floats, gain: Floats, dout: Floats, dx: Floats, dgain: Floats,
     dshift: Floats,
 ) -> None:  # fmt: skip
-    """Compute the backward pass of `_normalize` and of the residual connection around it.
+    """Compute the backward pass of `_normalize`, and add the gradient of the residual connection.
 
-    `dh` is the gradient of `h`, and `dout` the gradient that the residual connection passes on; both (M, C). The
-    gradient of `x` is written to `dx`, (M, C). The gradients of `gain` and `shift` are added to `dgain` and `dshift`,
-    (C,) each.
+    `_normalize` explains `is_centred`, `stats`, `x`, `gain` and the shapes.
+
+    Args:
+        dh: (M, C), gradient of the result `h` of `_normalize`.
+        dout: (M, C), gradient that reaches `x` through the residual connection.
+        dx: (M, C), receives the gradient of `x`.
+        dgain: (C,), the gradient of `gain` is added to it.
+        dshift: (C,), the gradient of `shift` is added to it.
     """
     M, C = x.shape
     for i in range(M):
@@ -460,14 +484,16 @@ def _add_back(x: Floats, seed: np.uint64, threshold: np.uint64, factor: np.float
 
 @compiled_sums
 def _norm_and_rotate(projected: Array, cos_sin: Floats, qk_norm: bool, rotated: Array, factors: Floats) -> None:
-    """Normalize and rotate the queries and keys, scale the queries by hs^-0.5, and copy the values.
+    """Normalize and rotate the queries and keys, multiply the queries by hs^-0.5, and copy the values.
+
+    The letters in shapes are B windows, T positions, nh heads and hs channels of one head.
 
     Args:
         projected: (B, T, 3, nh, hs), queries, keys and values.
-        cos_sin: (2, T, hs), the result of `rotary_cos_sin`.
+        cos_sin: (2, T, hs), cosines and sines of the rotary angles (`rotary_cos_sin`).
         qk_norm: whether queries and keys are normalized.
         rotated: (3, B, nh, T, hs), receives queries, keys and values.
-        factors: (2, B, nh, T), receives the factor by which each query and key was normalized; 1 without QK norm.
+        factors: (2, B, nh, T), receives the factor that normalizes each query and each key. It is 1 without QK norm.
     """
     B, T, _, nh, hs = projected.shape
     half = hs // 2
@@ -519,9 +545,8 @@ def _norm_and_rotate_back(
                         g[j], g[half + j] = first * cos - second * sin, first * sin + second * cos
                     if hs % 2:
                         g[hs - 1] = _to_float32(drotated[b, h, t, hs - 1])
-                    if (
-                        qk_norm
-                    ):  # remove the gradient's component along the vector, because the norm fixes the vector's length
+                    # the norm fixes the length of the vector, so the gradient has no component along the vector
+                    if qk_norm:
                         for j in range(hs):
                             along += g[j] * _to_float32(projected[b, t, part, h, j])
                         along *= factor * factor / f32(hs)
@@ -537,13 +562,14 @@ def _norm_and_rotate_back(
 
 @compiled_sums
 def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
-    """Turn `scores`, (n, T, T), into attention weights in place. Columns 0 to t of row t sum to 1; the others are 0.
+    """Turn the `scores` of n heads and T positions, (n, T, T), into causal attention weights in place.
 
-    If `threshold` is not 0, the weights after dropout are written to `kept`, (n, T, T).
+    In row t, the weights in columns 0 to t sum to 1, and the other weights are 0. If `threshold` is not 0, the weights
+    after dropout are written to `kept`, (n, T, T).
     """
     n, T, _ = scores.shape
     e, visible, limit = np.empty(T, f32), np.zeros(2 * T, f32), np.full(2 * T, LOWEST, i32)
-    visible[:T], limit[:T] = 1, HIGHEST  # the mask of row t and column j is element T - 1 - t + j
+    visible[:T], limit[:T] = 1, HIGHEST  # element T - 1 - t + j is the causal mask for row t and column j
     for a in range(n):
         for t in range(T):
             S, offset, highest, total = min(T, (t // COLUMNS + 1) * COLUMNS), T - 1 - t, LOWEST, f32(0)
@@ -573,9 +599,10 @@ def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, 
 def _softmax_back(
     weights: Array, dweights: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32
 ) -> None:
-    """Turn `dweights`, the gradients of the attention weights, (n, T, T), into gradients of the scores, in place.
+    """Turn `dweights`, the gradients of the attention weights, into the gradients of the scores, in place.
 
-    If `threshold` is not 0, the weights after dropout are recomputed and written to `kept`, (n, T, T).
+    All shapes are (n, T, T) for n heads and T positions. If `threshold` is not 0, this function also computes the
+    weights after dropout again and writes them to `kept`.
     """
     n, T, _ = weights.shape
     g = np.empty(T, f32)
@@ -601,7 +628,7 @@ def _softmax_back(
 
 @compiled_sums
 def _transpose(x: Array, y: Array) -> None:
-    """Copy `x`, (B, n, m, hs), to `y`, (B, m, n, hs), with axes 1 and 2 exchanged. This joins or splits heads."""
+    """Copy `x`, (B, n, m, hs), to `y`, (B, m, n, hs). This exchanges the axes of heads and positions."""
     B, n, m, hs = x.shape
     for b in range(B):
         for i in range(n):

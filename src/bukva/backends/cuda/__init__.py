@@ -1,1 +1,1 @@
-"""Run each update on a GPU as one CUDA graph, with a compiled loss function in long training runs."""
+"""Run each update on a GPU as one CUDA graph. Long training runs also compile the loss function."""

@@ -22,27 +22,28 @@ MESSAGE_CHARS = 300  # quoted errors are cut to this length, because an error of
 
 
 class CUDA(Backend):
-    """Backend that captures each update as one CUDA graph."""
+    """Backend that captures a whole update as one CUDA graph, and replays the graph for every batch."""
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:
-        """Return an update that runs as one CUDA graph. If `group` has several processes, return `update` unchanged."""
+        """Return a function that runs `update` as one CUDA graph. With several processes, return `update` itself."""
         if group.size == 1:
             device = next(job.model.parameters()).device
             return RecordedUpdate(job, update, torch.cuda.default_generators[device.index], CUDARecorder(device))
         if group.is_leader:
-            _say(f"training without a CUDA graph, because {group.size} processes train together.")
+            _say(f"Training runs without a CUDA graph, because {group.size} processes train together.")
         return update
 
 
 class RecordedUpdate:
-    """An update that is captured as a CUDA graph at the first batch. If the capture fails, `update` is used instead.
+    """Update function that captures a CUDA graph when it gets the first batch, and replays the graph for every batch.
 
-    A message on stderr says whether a graph is used, and why.
+    If the capture fails, the plain `update` is called for every batch. A message on stderr says whether a graph is
+    used, and why.
 
     Args:
-        job: the training run. The learning rate of its optimizer becomes a tensor on the device.
-        update: the plain update.
-        generator: the device's random number generator, from which dropout draws.
+        job: the training run. Its optimizer will keep the learning rate in a tensor on the device.
+        update: function that makes one update without a graph.
+        generator: the device's random number generator, which dropout uses.
         recorder: captures and replays the update.
     """
 
@@ -54,7 +55,7 @@ class RecordedUpdate:
         self.make: Update = self._first
 
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
-        """Make one update from the micro-batches in `batch`. Return (2,): the loss and the norm of the gradient."""
+        """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm."""
         return self.make(batch)
 
     def _first(self, batch: Iterable[Examples]) -> Tensor:
@@ -63,18 +64,19 @@ class RecordedUpdate:
         return self.make(examples)
 
     def _record(self, batch: list[Examples]) -> Update:
-        """Capture an update as a CUDA graph, with a compiled loss function if that saves time.
+        """Capture an update as a CUDA graph and return it. Compile the loss function first if that saves time.
 
-        The graph fits all batches of the same shape as `batch`. If the capture fails, return the plain update.
+        The graph works for all batches of the same shape as `batch`. If the capture fails, return the plain update.
         """
         seconds = seconds_saved(self.job)
         how = (
-            f"without a compiled loss function (it saves {seconds:.0f} s, but compiling takes {COMPILE_SECONDS:.0f} s)"
+            "without a compiled loss function, because compiling takes "
+            f"{COMPILE_SECONDS:.0f} s and would save {seconds:.0f} s"
         )
         if seconds > COMPILE_SECONDS:
             with compiled_losses(self.job.model):
                 if error := self.graphed.warm_up(batch):
-                    _say(f"compiling the loss function failed: {_one_line(error)}")
+                    _say(f"The loss function could not be compiled. Reason: {_one_line(error)}")
                     how = "without a compiled loss function"
                 else:
                     return self._capture("with a compiled loss function")
@@ -85,20 +87,23 @@ class RecordedUpdate:
     def _capture(self, how: str) -> Update:
         if error := self.graphed.capture():
             return self._fall_back(error)
-        _say(f"each update is one CUDA graph, {how}.")
+        _say(f"Each update runs as one CUDA graph, {how}.")
         return self.graphed
 
     def _fall_back(self, error: Exception) -> Update:
         if isinstance(error, torch.OutOfMemoryError):
-            _say("training without a CUDA graph, because the GPU does not have enough memory for a graph.")
+            _say("Training runs without a CUDA graph, because the GPU does not have enough memory for a graph.")
         else:
-            _say(f"training without a CUDA graph, because capturing the update failed: {_one_line(error)}")
+            _say(
+                "Training runs without a CUDA graph, because the update could not be captured. Reason: "
+                f"{_one_line(error)}"
+            )
         return self.plain
 
 
 @contextlib.contextmanager
 def compiled_losses(model: LanguageModel) -> Iterator[None]:
-    """Replace `model.losses` with a version compiled by torch.compile, until the with block ends."""
+    """Use a version of `model.losses` that torch.compile has compiled, until the with block ends."""
     torch.compiler.reset()  # otherwise torch.compile stops compiling a function after eight models
     model.__dict__["losses"] = torch.compile(model.losses, dynamic=False, fullgraph=True)
     try:
@@ -108,14 +113,14 @@ def compiled_losses(model: LanguageModel) -> Iterator[None]:
 
 
 def seconds_saved(job: TrainingJob) -> float:
-    """Estimate how many seconds a compiled loss function saves in the whole run. The compile time is not subtracted."""
+    """Estimate how many seconds a compiled loss function saves in the whole run. Compile time is not subtracted."""
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)
     return job.n_updates * (SAVED_SECONDS + SAVED_SECONDS_PER_FLOP * flops)
 
 
 def _one_line(error: Exception) -> str:
-    # ending a failed capture raises an error of its own, whose context is the error that caused the failure
+    # after a failed capture, torch raises a second error, and its __context__ is the error that caused the failure
     return " ".join(str(error.__context__ or error).split())[:MESSAGE_CHARS]
 
 

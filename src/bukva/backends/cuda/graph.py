@@ -1,8 +1,8 @@
 """Capture a whole update once as a CUDA graph, and replay the graph for every batch.
 
-An update of a small GPT launches hundreds of kernels, and between two kernels the GPU waits for the CPU. On an H100 an
-update of the default GPT took 20.4 ms without a graph and 1.4 ms as a graph (docs/scaling-method.md). A replay
-repeats the same kernels on the same memory. So everything that differs between updates is read from tensors on the
+An update of a small GPT launches hundreds of kernels, and between two kernels the GPU waits for the CPU. On an H100, an
+update of the default GPT took 20.4 ms without a graph and 1.4 ms as a graph (docs/scaling-method.md). A replay repeats
+the same kernels on the same memory. So the graph reads everything that differs between updates from tensors on the
 device:
 
     batch           fixed buffers; the next batch is copied to the device while the graph runs
@@ -29,7 +29,7 @@ Replay = Callable[[], Tensor]
 
 
 class Recorder(Protocol):
-    """The interface by which `GraphedUpdate` captures and replays an update. Tests implement it on the CPU."""
+    """Interface to capture and replay an update. `CUDARecorder` implements it on a GPU, and tests on the CPU."""
 
     def warm_up(self, update: Replay) -> None:
         """Run `update` a few times without capturing it."""
@@ -42,15 +42,16 @@ class Recorder(Protocol):
 
 
 class GraphedUpdate:
-    """An update that is captured once, by `warm_up` and then `capture`, and replayed for every batch.
+    """Update function that is captured once and then replayed for every batch.
 
-    Both methods leave weights, optimizer and random numbers unchanged. So every update of a run is a replay, and a
-    resumed run ends in the same bytes as an uninterrupted run.
+    To capture the update, call `warm_up` and then `capture`. Both methods restore the weights, the optimizer and the
+    random generator. So every update of a run is a replay, and a resumed run gives the same bytes as an uninterrupted
+    run.
 
     Args:
-        update: the plain update.
-        changed: all tensors that `update` changes, which are the weights and the optimizer's state.
-        generator: the device's random number generator, from which dropout draws.
+        update: function that makes one update without a graph.
+        changed: all tensors that `update` changes: the weights and the optimizer's state.
+        generator: the device's random number generator, which dropout uses.
         recorder: captures and replays the update.
     """
 
@@ -58,14 +59,14 @@ class GraphedUpdate:
         self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: Recorder
     ) -> None:
         self.update, self.changed, self.generator, self.recorder = update, changed, generator, recorder
-        self.fixed: list[Examples] = []  # copies of the micro-batches; the graph reads them
+        self.fixed: list[Examples] = []  # copies of the first batch's micro-batches; the captured update reads them
         self.inputs: list[Tensor] = []  # the tensors of `fixed`
         self.replay: Replay | None = None
 
     def warm_up(self, batch: Sequence[Examples]) -> Exception | None:
-        """Run a few updates on a copy of `batch`, then undo their changes.
+        """Run a few updates on a copy of `batch`, then undo what they have changed.
 
-        The copy stays allocated, because the captured update reads it.
+        The copy is kept, because the captured update reads its input from there.
 
         Returns:
             The error if an update failed, else None.
@@ -83,10 +84,10 @@ class GraphedUpdate:
         return self._try_and_undo(record)
 
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
-        """Make one update from the micro-batches in `batch`. Return (2,): the loss and the norm of the gradient.
+        """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm.
 
         Raises:
-            ValueError: no update was captured, or `batch` differs in shape from the batch that was captured.
+            ValueError: no update was captured, or the captured batch had another shape.
         """
         tensors = [tensor for part in batch for tensor in part.tensors()]
         if self.replay is None or [tensor.shape for tensor in tensors] != [fixed.shape for fixed in self.inputs]:
@@ -95,7 +96,10 @@ class GraphedUpdate:
         return self.replay().clone()  # the next replay overwrites the result
 
     def _try_and_undo(self, function: Callable[[], None]) -> Exception | None:
-        """Call `function`, then restore tensors and generator. Return the error if the call failed, else None."""
+        """Call `function`, then restore the tensors in `changed` and the random generator.
+
+        Return the error if the call failed, else None.
+        """
         before = [tensor.detach().clone() for tensor in self.changed]
         random = self.generator.get_state()
         try:
@@ -114,9 +118,9 @@ class CUDARecorder:
     """Recorder that captures and replays updates with torch.cuda.graph."""
 
     def __init__(self, device: torch.device) -> None:
-        self.copies = torch.cuda.Stream(device)  # batches are copied to the device on this stream while a graph runs
-        self.staged: list[Tensor] = []  # the next batch, on the device
-        self.taken = torch.cuda.Event()  # marks the end of copying the staged batch into the inputs
+        self.copies = torch.cuda.Stream(device)  # copies batches to the device while a graph runs
+        self.staged: list[Tensor] = []  # buffers on the device for the next batch
+        self.taken = torch.cuda.Event()  # occurs when the staged batch has been copied to the inputs of the graph
         self.running: deque[torch.cuda.Event] = deque()  # each marks the end of a queued update
         self.graphs: list[torch.cuda.CUDAGraph] = []
 
@@ -132,9 +136,9 @@ class CUDARecorder:
             torch.cuda.current_stream().wait_stream(stream)  # the caller undoes the changes on the current stream
 
     def record(self, update: Replay) -> Replay:
-        """Capture `update` as a CUDA graph. Return a function that launches the graph.
+        """Capture `update` as a CUDA graph. Return a function that launches the graph and returns its result.
 
-        The function returns the result of the update in a tensor that the next launch overwrites.
+        Every launch writes the result to the same tensor.
         """
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         self.graphs.append(graph)  # keeps the graph alive: the allocator refers to it even after a failed capture
@@ -153,7 +157,7 @@ class CUDARecorder:
         return replay
 
     def load(self, inputs: Sequence[Tensor], batch: Sequence[Tensor]) -> None:
-        """Copy `batch` to the device while the previous update runs, and into `inputs` when that update has ended."""
+        """Copy `batch` to the device while the previous update runs. Copy it to `inputs` after that update."""
         if not self.staged:
             self.staged = [torch.empty_like(tensor) for tensor in inputs]
             self.taken.record()
