@@ -1,4 +1,4 @@
-"""Commands that compare experiments, queue more seeds, and check whether a result can be reproduced."""
+"""Define the commands that compare experiments, queue more seeds, and check whether a result can be reproduced."""
 
 import sys
 from typing import Annotated
@@ -82,7 +82,7 @@ def experiments(
     test: Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")] = False,
     json: Json = False,
 ) -> None:
-    """List all experiments, best first. The verdict in each row compares an experiment with the baseline on val."""
+    """List all experiments, best first. The verdicts compare them with the baseline on the validation split."""
     from bukva.compare import leaderboard, records
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
@@ -105,7 +105,7 @@ def seeds(
     ],
     model: Model = "gpt",
 ) -> None:
-    """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` then runs them."""
+    """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` runs the queue."""
     from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):

@@ -83,7 +83,7 @@ def _metrics_of(progress: Progress) -> dict[str, float]:
 class ProgressBar(Callback):
     """Show a progress bar with the remaining time, and print a line at each validation.
 
-    The line has the losses, the speed and the newest line of generated text (from the callback `Samples`).
+    Each printed line has the losses, the speed and the newest line of generated text (from the callback `Samples`).
 
     Args:
         stage: name of the stage.

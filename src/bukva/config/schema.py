@@ -32,7 +32,7 @@ RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 
 
 def one_of(*values: str) -> GetPydanticSchema:
-    """Return a type that accepts only these values. Unlike `Literal`, it allows computed values."""
+    """Return a type that accepts only these values. Unlike `Literal`, it also works for computed values."""
     return GetPydanticSchema(lambda *_: literal_schema(list(values)))
 
 
@@ -58,7 +58,7 @@ SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": 
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """Reject other names of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251.
+    """Reject aliases of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251.
 
     The error message contains the name to use instead. All other values are returned unchanged, and a later validator
     accepts or rejects them.
@@ -237,7 +237,7 @@ class Model(Section):
 
 
 class Baselines(Section):
-    """Parameters of stage baselines: the orders (lengths) of the n-grams that it counts and that it scores."""
+    """Parameters of stage baselines: the orders (lengths) of n-grams to count, and the orders to score."""
 
     max_order: Annotated[int, Field(ge=0, le=12)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
@@ -293,9 +293,9 @@ class Training(Section):
 
 
 class TrainBigram(Training):
-    """Hyperparameters of the bigram, with its own `block_size`.
+    """Training hyperparameters of the bigram.
 
-    Short windows are enough, because the bigram uses only one character of context.
+    The length of a training window (`block_size`) can be small, because the bigram uses only one character of context.
     """
 
     optimizer: Literal["adamw"]  # Muon is for matrices of hidden layers, and the bigram is a lookup table
@@ -309,7 +309,7 @@ class TrainGPT(Training):
 
 
 class Evaluate(Section):
-    """Parameters of optional scores in stage evaluate, and of the commands `bukva attention` and `bukva counting`."""
+    """Parameters of additional scores in stage evaluate, and of the commands `bukva attention` and `bukva counting`."""
 
     adaptive: bool
     short_context: Count
