@@ -1,11 +1,11 @@
 """Experiments with character-level language models.
 
-The packages follow the data: `text` and `corpus` turn text into ids, `models` and `training` learn from the ids,
-`evaluation` scores the models, and `report` shows the scores. A package imports only packages of lower layers;
-tests/test_layers.py lists the layers and checks the imports.
+`corpus` and `text` turn text into ids, the integers that stand for characters or tokens. `models` and `training` train
+models on the ids, `evaluation` scores the models, and `report` presents the scores. The packages form layers, and a
+package imports only packages of lower layers. tests/test_layers.py lists the layers and checks the imports.
 
-Other programs load a trained model with `bukva.load` (see bukva.serving.writer). `import bukva` itself is fast, because
-`load` imports torch only when it is first used.
+Other programs load a trained model with `bukva.load` (see bukva.serving.writer). `import bukva` is fast, because torch
+is imported only when `bukva.load` is first used.
 """
 
 import importlib
@@ -18,7 +18,7 @@ __all__ = ["load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `load` on first access, because it needs torch."""
+    """Import `load` when it is first used, because it imports torch, which takes seconds."""
     if name in __all__:
         return getattr(importlib.import_module("bukva.serving.writer"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

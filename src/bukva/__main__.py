@@ -1,4 +1,4 @@
-"""Run the command `bukva` as `python -m bukva`, which works without installing the package."""
+"""Run the command `bukva` as `python -m bukva`. This also works if the package is not installed."""
 
 from bukva.cli.app import main
 

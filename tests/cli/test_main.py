@@ -63,7 +63,7 @@ def test_a_plan_is_proposed(project):
     done = CliRunner().invoke(app, ["plan", "1h"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("plan: 1 layers, 32 channels, ")
-    assert re.search(r"\nTry it: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
+    assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
     assert "train_gpt.patience" in done.stdout  # an hour of training on 307 characters overfits
 
 
@@ -73,7 +73,9 @@ def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
     assert done.stdout.startswith("Prediction for one NVIDIA L4 with the model and training settings of params.yaml:\n")
     assert "Updates that fit into 1 h 00 min: " in done.stdout
     assert mistake("plan", "--gpu", "k80").startswith("`--gpu k80` is not a known GPU. Use ")
-    assert mistake("plan") == "plan: give a time budget or --gpu, for example `bukva plan 10min`."
+    assert mistake("plan") == (
+        "plan: the time budget is missing. Give a time, for example `bukva plan 10min`, or a GPU with --gpu."
+    )
 
 
 def save_gpt(memory):

@@ -119,15 +119,15 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
     assert status == 0
     assert re.fullmatch(
         r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'. The next experiment will start from these "
-        r"values. To go back: git checkout HEAD params.yaml && make repro\n",
+        r"values. To return to the last commit: git checkout HEAD params.yaml && make repro\n",
         said,
     )
     file.write_text(PARAMS.replace("kind: char", "kind: word"), encoding="utf-8")
     done = run("-m", "bukva", "check", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\n"
-        "To go back: git checkout HEAD params.yaml && make repro\n"
+        "params.yaml, tokenize.kind: 'word' is not a valid value. Use 'char', 'byte' or 'bpe'.\n"
+        "To return to the last commit: git checkout HEAD params.yaml && make repro\n"
     )
 
 
@@ -159,25 +159,25 @@ def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     status, said, _ = bukva("check")
-    assert (status, said.partition(",")[0]) == (0, "git does not know your name and email")
+    assert (status, said.partition(".")[0]) == (0, "git does not know your name and email")
 
 
 def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
     assert bukva("check") == (
         1,
         "",
-        f"{tmp_path}: params.yaml is missing here; change to the folder of a clone of bukva.\n",
+        f"{tmp_path}: this folder has no params.yaml. Change to the folder of a clone of bukva.\n",
     )
     below = tmp_path / "docs and data"
     below.mkdir()
     (tmp_path / ".dvc").mkdir()
     (tmp_path / "dvc.yaml").touch()
     here, there = f"cd {tmp_path}", "git checkout HEAD params.yaml"
-    assert bukva("check") == (1, "", f"{tmp_path}: params.yaml is missing here; use `{there}`.\n")
+    assert bukva("check") == (1, "", f"{tmp_path}: this folder has no params.yaml. Run `{there}`.\n")
     monkeypatch.chdir(below)
-    assert bukva("check") == (1, "", f"{below}: params.yaml is missing here; use `{here} && {there}`.\n")
+    assert bukva("check") == (1, "", f"{below}: this folder has no params.yaml. Run `{here} && {there}`.\n")
     (tmp_path / "params.yaml").touch()
-    assert bukva("check") == (1, "", f"{below}: params.yaml is missing here; use `{here}`.\n")
+    assert bukva("check") == (1, "", f"{below}: this folder has no params.yaml. Run `{here}`.\n")
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_check_says_that_dvc_cannot_run_snapshots_in_a_path(bukva, tmp_path, mon
     (root / "params.yaml").write_text(PARAMS, encoding="utf-8")
     monkeypatch.chdir(root)
     said = (
-        f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {odd}; rename or move the folder, or run "
-        "without --queue and --temp.\n"
+        f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {odd}. Rename or move the folder, or run "
+        "experiments without --queue and --temp.\n"
     )
     assert bukva("check") == (0, said if odd else "", "")
 
@@ -207,7 +207,7 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(json.dumps(content))
     assert bukva("scores", "--test")[2] == (
-        "data/scores has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.\n"
+        "data/scores has no scores on test. Set `split.test` above 0 and run `dvc repro evaluate`.\n"
     )
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
     for looks in (1, 2):

@@ -47,9 +47,9 @@ def rejected_file(path):
     with pytest.raises(BukvaError) as error:
         read_params(path)
     message = str(error.value)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(f"{path} ")
     assert "\n" not in message
-    return message.removeprefix(f"{path}: ")
+    return message.removeprefix(f"{path} ")
 
 
 # ---- the file of the project
@@ -72,19 +72,23 @@ def test_the_file_of_the_project_is_valid_and_dvc_changes_one_line_of_it(tmp_pat
 
 def test_an_unknown_key_is_rejected_with_the_key_that_is_meant_or_the_known_ones():
     known = ", ".join(SECTIONS["compute"])
-    assert rejected({"model.n_heads": 8}) == "model.n_heads: unknown key with value 8; did you mean n_head?"
-    assert rejected({"compute.colour": "red"}) == (
-        f"compute.colour: unknown key with value 'red'; known keys are {known}."
+    assert (
+        rejected({"model.n_heads": 8}) == "model.n_heads: this key is unknown (its value is 8). Did you mean `n_head`?"
     )
-    assert mistakes(SECTIONS | {"mdoel": None}) == ["mdoel: unknown key with value None; did you mean model?"]
+    assert rejected({"compute.colour": "red"}) == (
+        f"compute.colour: this key is unknown (its value is 'red'). Known keys: {known}."
+    )
+    assert mistakes(SECTIONS | {"mdoel": None}) == [
+        "mdoel: this key is unknown (its value is None). Did you mean `model`?"
+    ]
     assert mistakes(SECTIONS | {"clean": "notes"}) == [
-        "clean: 'notes' (str) is invalid; it should be keys with values."
+        "clean: 'notes' (str) is invalid. The value should have keys with values."
     ]
 
 
 def test_no_key_and_no_section_has_a_default():
     for section, keys in SECTIONS.items():
-        what = "missing; restore it (`git diff params.yaml` shows what was removed)."
+        what = "this key is missing. To see what was removed: `git diff params.yaml`"
         others = {name: values for name, values in SECTIONS.items() if name != section}
         assert mistakes(others) == [f"{section}: {what}"]
         assert sorted(mistakes(others | {section: {}})) == [f"{section}.{key}: {what}" for key in sorted(keys)]
@@ -92,13 +96,15 @@ def test_no_key_and_no_section_has_a_default():
 
 def test_a_name_that_no_encoding_has_is_rejected_with_the_known_ones():
     for name in ("utf-9", "rot13", "\0"):
-        assert rejected({"download.encoding": name}).startswith(f"download.encoding: {name!r} is unknown; use 'auto', ")
+        assert rejected({"download.encoding": name}).startswith(
+            f"download.encoding: {name!r} is not a valid value. Use 'auto', "
+        )
 
 
 def test_each_of_several_mistakes_is_reported():
     assert mistakes(with_values({"model.n_layer": 0, "clean.rules": "notse"})) == [
-        "clean.rules: 'notse' is unknown; use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
-        "model.n_layer: 0 (int) is invalid; it should be greater than or equal to 1.",
+        "clean.rules: 'notse' is not a valid value. Use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
+        "model.n_layer: 0 (int) is invalid. The value should be greater than or equal to 1.",
     ]
 
 
@@ -108,37 +114,39 @@ def test_each_of_several_mistakes_is_reported():
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        ("model.n_head", "4", "'4' (str) is invalid; it should be a valid integer."),
-        ("model.n_head", 4.0, "4.0 (float) is invalid; it should be a valid integer."),
-        ("model.n_head", True, "True (bool) is invalid; it should be a valid integer."),
-        ("model.n_head", None, "None (NoneType) is invalid; it should be a valid integer."),
-        ("model.dropout", "0.1", "'0.1' (str) is invalid; it should be a valid number."),
-        ("train_gpt.learning_rate", True, "True (bool) is invalid; it should be a valid number."),
-        ("train_gpt.learning_rate", math.nan, "nan (float) is invalid; it should be a finite number."),
-        ("sample.temperature", math.inf, "inf (float) is invalid; it should be a finite number."),
-        ("model.bias", 1, "1 (int) is invalid; it should be a valid boolean."),
-        ("download.path", 3, "3 (int) is invalid; it should be a valid string."),
-        ("download.path", "", "'' (str) is invalid; it should have at least 1 character."),
-        ("download.dataset", "a" * 201, f"'{'a' * 97}...{'a' * 98}' (str) is invalid; it should have at most 200 "
-         "characters."),
-        ("download.sha256", "A", "'A' (str) is invalid; it should be the 64 hexadecimal digits that sha256sum prints."),
+        ("model.n_head", "4", "'4' (str) is invalid. The value should be a valid integer."),
+        ("model.n_head", 4.0, "4.0 (float) is invalid. The value should be a valid integer."),
+        ("model.n_head", True, "True (bool) is invalid. The value should be a valid integer."),
+        ("model.n_head", None, "None (NoneType) is invalid. The value should be a valid integer."),
+        ("model.dropout", "0.1", "'0.1' (str) is invalid. The value should be a valid number."),
+        ("train_gpt.learning_rate", True, "True (bool) is invalid. The value should be a valid number."),
+        ("train_gpt.learning_rate", math.nan, "nan (float) is invalid. The value should be a finite number."),
+        ("sample.temperature", math.inf, "inf (float) is invalid. The value should be a finite number."),
+        ("model.bias", 1, "1 (int) is invalid. The value should be a valid boolean."),
+        ("download.path", 3, "3 (int) is invalid. The value should be a valid string."),
+        ("download.path", "", "'' (str) is invalid. The value should have at least 1 character."),
+        ("download.dataset", "a" * 201, f"'{'a' * 97}...{'a' * 98}' (str) is invalid. The value should have at most "
+         "200 characters."),
+        ("download.sha256", "A", "'A' (str) is invalid. The value should be the 64 hexadecimal digits that sha256sum "
+         "prints."),
         *(
             (
                 "download.extensions.0",
                 [wrong],
-                f"{wrong!r} (str) is invalid; it should be a file extension, such as .py.",
+                f"{wrong!r} (str) is invalid. The value should be a file extension, such as .py.",
             )
             for wrong in ("py", ".tar.gz", "Makefile", ".py\n")
         ),
-        ("model.ngram_orders", [], "[] (list) is invalid; it should have at least 1 item after validation, not 0."),
-        ("baselines.ngram_orders", [5, 5], "[5, 5] names an item twice; use each item once."),
-        ("clean.optional", "a", "'a' (str) is invalid; it should be a valid list."),
-        ("sample.prompts", "Мой дядя", "'Мой дядя' (str) is invalid; it should be auto or a list."),
-        ("download.encoding", "windows-1251", "'windows-1251' is called cp1251 here; use cp1251."),
-        ("download.encoding", "latin-1", "'latin-1' is called cp1252 here; use cp1252."),
-        ("download.encoding", "UTF8", "'UTF8' is called utf-8 here; use utf-8."),
-        ("tokenize.kind", "word", "'word' is unknown; use 'char', 'byte' or 'bpe'."),
-        ("train_bigram.optimizer", "muon", "'muon' is unknown; use 'adamw'."),
+        ("model.ngram_orders", [], "[] (list) is invalid. The value should have at least 1 item after validation, not "
+         "0."),
+        ("baselines.ngram_orders", [5, 5], "[5, 5] contains an item twice. Use each item once."),
+        ("clean.optional", "a", "'a' (str) is invalid. The value should be a valid list."),
+        ("sample.prompts", "Мой дядя", "'Мой дядя' (str) is invalid. The value should be auto or a list."),
+        ("download.encoding", "windows-1251", "'windows-1251' is another name of cp1251. Use cp1251."),
+        ("download.encoding", "latin-1", "'latin-1' is another name of cp1252. Use cp1252."),
+        ("download.encoding", "UTF8", "'UTF8' is another name of utf-8. Use utf-8."),
+        ("tokenize.kind", "word", "'word' is not a valid value. Use 'char', 'byte' or 'bpe'."),
+        ("train_bigram.optimizer", "muon", "'muon' is not a valid value. Use 'adamw'."),
     ],
 )  # fmt: skip
 def test_a_value_that_a_key_does_not_take_is_rejected(key, value, what):
@@ -147,10 +155,11 @@ def test_a_value_that_a_key_does_not_take_is_rejected(key, value, what):
 
 def test_an_item_of_a_list_is_named_by_its_place():
     assert (
-        rejected({"sample.prompts": ["а", 3]}) == "sample.prompts.1: 3 (int) is invalid; it should be a valid string."
+        rejected({"sample.prompts": ["а", 3]})
+        == "sample.prompts.1: 3 (int) is invalid. The value should be a valid string."
     )
     assert rejected({"model.ngram_orders": [3, 13]}) == (
-        "model.ngram_orders.1: 13 (int) is invalid; it should be less than or equal to 12."
+        "model.ngram_orders.1: 13 (int) is invalid. The value should be less than or equal to 12."
     )
 
 
@@ -213,7 +222,7 @@ LIMITS = {
 def test_a_number_beyond_a_limit_is_rejected_and_one_at_it_is_valid(key):
     beyond, at = LIMITS[key]
     for value in beyond:
-        assert re.match(rf"{key}: .+ is invalid; it should be (greater|less) than ", rejected({key: value}))
+        assert re.match(rf"{key}: .+ is invalid. The value should be (greater|less) than ", rejected({key: value}))
     for value in at:
         section, name = key.split(".")
         assert getattr(getattr(parse_params(with_values({key: value}), ""), section), name) == value
@@ -238,24 +247,25 @@ URL = {"download.corpus": "url", "download.sha256": "0" * 63 + "a"}
     ("changes", "sentence"),
     [
         ({"model.n_embd": 12, "model.n_head": 24},
-         "model.n_head: 24 does not divide n_embd 12; use 1, 2, 3, 4, 6 or 12."),
-        ({"model.n_embd": 12, "model.n_head": 4}, "model.positions: 'rotary' needs n_embd 12 / n_head 4 to "
-         "be even; use learned, or another n_head."),
+         "model.n_head: 24 does not divide `n_embd`, which is 12. Use 1, 2, 3, 4, 6 or 12."),
+        ({"model.n_embd": 12, "model.n_head": 4}, "model.positions: 'rotary' needs an even number of "
+         "channels per head, but `n_embd` / `n_head` is 3. Use 'learned', or another `n_head`."),
         ({"split.train": 0.5, "split.val": 0.5, "split.test": 1e-6},
-         "split.train, val, test: '0.5, 0.5, 1e-06' sum to 1.000001; make them sum to 1."),
+         "split.train, val, test: '0.5, 0.5, 1e-06' sum to 1.000001. Change them so that they sum to 1."),
         *[({f"{section}.n_steps": 300, f"{section}.warmup_steps": 0, f"{section}.eval_every": 300}
-           | {f"{section}.{key}": 301}, f"{section}.{key}: 301 is more than n_steps 300; use n_steps or less.")
+           | {f"{section}.{key}": 301}, f"{section}.{key}: 301 is more than `n_steps`. Use 300 or less.")
           for section, key in [("train_bigram", "warmup_steps"), ("train_gpt", "eval_every")]],
         ({"train_gpt.batch_size": 13, "train_gpt.micro_batches": 2, "train_gpt.processes": 3},
-         "train_gpt.batch_size: 13 is not divisible by micro_batches times processes, 6; use 18."),
+         "train_gpt.batch_size: 13 is not divisible by 6, which is `micro_batches` times `processes`. Use 18."),
         ({"model.block_size": 63, "evaluate.short_context": 64},
-         "evaluate.short_context: 64 is more than model.block_size; use 63 or less."),
-        *[(URL | {"download.url": url}, f"download.url: {url!r} is not the address of a file; use https://HOST/FILE.")
+         "evaluate.short_context: 64 is more than `model.block_size`. Use 63 or less."),
+        *[(URL | {"download.url": url}, f"download.url: {url!r} is not the address of a file. Use https://HOST/FILE.")
           for url in ("file:///a.txt", "https://", "https://host:99999/", "https://host/\n")],
         (URL | {"download.url": "https://host/a", "download.sha256": ""},
-         "download.sha256: '' is empty; corpus url needs the digest that sha256sum FILE prints."),
+         "download.sha256: '' is empty, but `download.corpus=url` needs the digest of the file. To compute it: "
+         "`sha256sum FILE`."),
         ({"download.corpus": "huggingface", "download.dataset": "owner"},
-         "download.dataset: 'owner' is not a dataset of the Hugging Face hub; use OWNER/NAME."),
+         "download.dataset: 'owner' is not the name of a dataset on the Hugging Face hub. Use OWNER/NAME."),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_together_are_rejected(changes, sentence):
@@ -294,8 +304,8 @@ def test_values_that_just_fit_together_are_valid(changes):
         (TEXT.replace("n_head: 4", "n_head: 2024-13-45"), r"is not valid YAML: month must be in 1\.\.12.*\."),
         (TEXT.replace("n_head: 4", f"n_head: {'[' * 500}"), r"is not valid YAML: .*\."),
         ("# all gone\n", r"is empty\."),
-        ("- 1\n", r"has a value of type list instead of sections with keys\."),
-        (f"{TEXT}# Мой дядя\n".encode("cp1251"), r"byte \d+ is not UTF-8\."),
+        ("- 1\n", r"must contain sections with keys, but is a list\."),
+        (f"{TEXT}# Мой дядя\n".encode("cp1251"), r"is not valid UTF-8 \(at byte \d+\)\. Save it as UTF-8\."),
     ],
     ids=["tab", "key twice", "documents", "tag", "date", "depth", "empty", "list", "cp1251"],
 )
@@ -306,9 +316,9 @@ def test_a_file_that_is_not_sections_of_yaml_is_one_sentence(tmp_path, content, 
 
 def test_a_file_that_is_missing_or_a_folder_is_one_sentence(tmp_path):
     assert rejected_file(tmp_path / PARAMS) == (
-        "cannot be read (No such file or directory); run the command in the folder of the project."
+        "cannot be read (No such file or directory). Run the command in the folder of the project."
     )
-    assert rejected_file(tmp_path) == "cannot be read (Is a directory); run the command in the folder of the project."
+    assert rejected_file(tmp_path) == "cannot be read (Is a directory). Run the command in the folder of the project."
 
 
 @pytest.mark.parametrize(("text", "value"), [("1e-3", 0.001), ("3e-05", 0.00003), ("1", 1.0)])

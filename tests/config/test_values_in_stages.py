@@ -105,7 +105,7 @@ def rejection(changes):
 def cases():
     """Yield each value for each key, including its valid names (for download.corpus those that need no network)."""
     for key in (f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys):
-        listed = rejection({key: "no such name"}).partition("is unknown; use ")[2]
+        listed = rejection({key: "no such name"}).partition("is not a valid value. Use ")[2]
         names = re.findall(r"'(\w+)'", listed) if key != "download.corpus" else ["sample", "local"]
         # an error message repeats download.path, so addresses with secrets are left out
         values = VALUES[:-3] if key == "download.path" else VALUES

@@ -32,7 +32,7 @@ STEPS = [0, 500, 1000, 1500, 2000]  # at which it scores val
 
 # file, text, another text: none of these edits can change an output
 HARMLESS = [
-    ("src/bukva/config/messages.py", "is unknown; use", "is not known; choose"),  # messages
+    ("src/bukva/config/messages.py", "is not a valid value. Use", "is not allowed. Choose"),  # messages
     ("src/bukva/durability/checkpoints.py", "no checkpoint at", "checkpoint failed at"),
     ("src/bukva/tracking/journal.py", '"""', '"""In short: '),  # docstrings
     ("src/bukva/cli/stage.py", '"""', '"""In short: '),
@@ -135,17 +135,17 @@ def test_mistakes_stop_the_first_stage_with_a_sentence_each_and_a_way_back(proje
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed) == ["download"]
     for sentence in (
-        "clean.rules: 'modern' is unknown; use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'",
+        "clean.rules: 'modern' is not a valid value. Use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'",
         "sum to",
-        "model.n_head: 3 does not divide n_embd 8; use 1, 2, 4 or 8",
-        "train_gpt.learning_rate: 'fast' (str) is invalid;",
-        "sample.top_kk: unknown key with value 3; did you mean top_k?",
+        "model.n_head: 3 does not divide `n_embd`, which is 8. Use 1, 2, 4 or 8",
+        "train_gpt.learning_rate: 'fast' (str) is invalid.",
+        "sample.top_kk: this key is unknown (its value is 3). Did you mean `top_k`?",
     ):
         assert sentence in printed
     assert "exited with 1" in printed
     assert "Traceback" not in printed
-    way_back = next(line for line in printed.splitlines() if line.startswith("To go back: "))
-    project.run("sh", "-c", way_back.removeprefix("To go back: "))
+    way_back = next(line for line in printed.splitlines() if line.startswith("To return to the last commit: "))
+    project.run("sh", "-c", way_back.removeprefix("To return to the last commit: "))
     assert "up to date" in project.run("dvc", "status")
 
 
@@ -184,7 +184,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
     header, _, last = project.read("reports/curves/train_gpt.csv").splitlines()[:3]
     assert 0 < float(last.split(",")[header.split(",").index("learning_rate")]) <= 1e-3
     project.run("git", "add", "-A")  # dvc.lock may be staged: core.autostage
-    project.run("sh", "-c", printed.partition("To go back: ")[2].splitlines()[0])
+    project.run("sh", "-c", printed.partition("To return to the last commit: ")[2].splitlines()[0])
     assert project.run("git", "status", "--porcelain") == ""
     assert "up to date" in project.run("dvc", "status")
     project.sync()

@@ -273,12 +273,15 @@ def test_the_page_of_experiments_has_the_tries_as_soon_as_one_is_decided(night) 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["a", "b", "c"], "judge: give a try, or a baseline and a try, not 3 names."),
-        (["better"], "No ledger exists yet. Begin one: `bukva judge BASELINE better`."),
-        ([], "No ledger exists yet. Begin one: `bukva judge BASELINE TRY`."),
-        (["--final"], "No ledger exists yet. Begin one: `bukva judge BASELINE TRY`."),
-        (["--give-up"], "judge --give-up: give the name of the try. `bukva judge` lists the tries."),
-        (["better", "--give-up"], "No ledger exists yet. Begin one: `bukva judge BASELINE TRY`."),
+        (["a", "b", "c"], "judge: got 3 names. Give the name of a try, or the names of a baseline and a try."),
+        (["better"], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE better`."),
+        ([], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`."),
+        (["--final"], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`."),
+        (["--give-up"], "judge --give-up: the name of the try is missing. To list the tries: `bukva judge`."),
+        (
+            ["better", "--give-up"],
+            "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`.",
+        ),
     ],
 )
 def test_a_command_without_a_ledger_says_how_to_begin_one(night, arguments, what) -> None:
@@ -293,7 +296,8 @@ def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
     assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
     done = CliRunner().invoke(app, ["judge", "base", "worse"])
     assert str(done.exception) == (
-        "judge base: the ledger has another baseline, better. Give only the name of the try."
+        "judge: base is not the baseline of the ledger. The baseline is better. Give only the name of the try: "
+        "`bukva judge worse`."
     )
 
 

@@ -78,7 +78,7 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
     with monkeypatch.context() as patch:
         patch.setattr("bukva.project.revisions.project_root", lambda: "/Книги")
         why = why_no_snapshots()
-        assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н; rename")
+        assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н. Rename")
         assert _failed(None) == f"failed: {why.removesuffix('.')}"
     monkeypatch.setattr("bukva.compare.seeds.why_no_snapshots", lambda: why)
     with pytest.raises(BukvaError) as error:
@@ -88,7 +88,9 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
 
 def test_settings_that_cannot_run_are_not_queued(project):
     project.set({"model": {"n_head": 3}})  # as after a failed experiment
-    with pytest.raises(BukvaError, match=r"^params.yaml, model.n_head: 3 does not divide n_embd 128; use 1, 2, 4"):
+    with pytest.raises(
+        BukvaError, match=r"^params.yaml, model.n_head: 3 does not divide `n_embd`, which is 128. Use 1, 2, 4"
+    ):
         next(queue_seeds(3, "gpt"))
     assert all(state.kind != "queued" for state in unfinished())
 

@@ -51,11 +51,14 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, f"recipe mine: this recipe does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
-        ("model:\n  n_heads: 8\n", "recipes/mine.yaml, model.n_heads: unknown key with value 8; did you mean n_head?"),
+        (None, f"Recipe mine does not exist. Use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
+        (
+            "model:\n  n_heads: 8\n",
+            "recipes/mine.yaml, model.n_heads: this key is unknown (its value is 8). Did you mean `n_head`?",
+        ),
         (
             "sample:\n  prompts: [a b]\n",
-            "recipes/mine.yaml, sample.prompts=['a b']: a shell would change the space, * or ?. ",
+            "recipes/mine.yaml, sample.prompts=['a b']: a shell would change a space, * or ? in the value. ",
         ),
     ],
 )

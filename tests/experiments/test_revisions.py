@@ -71,7 +71,7 @@ def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_
     assert resolve("wide").commit == of_second
     git("checkout", "-q", "--orphan", "other")
     commit(git, "four")
-    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; use a commit instead: "):
+    with pytest.raises(BukvaError, match=r"wide: 2 experiments have this name\. Use a commit instead: "):
         resolve("wide")
 
 
@@ -83,7 +83,7 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
             ask()
         assert str(error.value) == (
             f"{tmp_path}: git does not read this folder, because another user owns it. If you trust this user: "
-            f"git config --global --add safe.directory {tmp_path}"
+            f"`git config --global --add safe.directory {tmp_path}`"
         )
     assert (head_or_empty(), undo_command()) == ("", "")
 

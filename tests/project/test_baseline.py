@@ -21,7 +21,10 @@ stages:
     params: {params.yaml: {model.n_head: 4}}
     outs: [{path: data/scores, md5: MADE}]
 """
-SAVED = "Saved as experiment baseline. To return to it after an experiment: dvc exp apply baseline"
+SAVED = (
+    "The results were saved as experiment baseline. To return to them after another experiment: "
+    "`dvc exp apply baseline`"
+)
 NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"
 
 
@@ -80,7 +83,7 @@ def test_results_of_anything_but_the_last_commit_are_not_saved_and_the_line_says
     run_stages()
     edit(git)
     said = save_baseline()
-    assert said.startswith("Not saved as baseline: ")
+    assert said.startswith("The results were not saved as experiment baseline: ")
     assert why in said
     assert not git("for-each-ref", "refs/exps")
 
@@ -116,7 +119,7 @@ def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_sta
     git("update-ref", experiment_ref(commit, "baseline"), "HEAD")
     git("reset", "-q", "--hard", commit)
     run_stages()
-    assert save_baseline().endswith("Rename it: dvc exp rename baseline NEW")
+    assert save_baseline().endswith("To rename it: `dvc exp rename baseline NEW`")
     assert undo_command() == "git checkout HEAD params.yaml && make repro"
 
 

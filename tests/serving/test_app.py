@@ -122,11 +122,11 @@ def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, li
     ("path", "request_", "sentence"),
     [
         ("score", {"model": "other/gpt"}, "other/gpt: no such model."),
-        ("score", {"text": 7}, "text: 7 (int) is invalid; it should be a valid string."),
+        ("score", {"text": 7}, "text: 7 (int) is invalid. The value should be a valid string."),
         ("write", {"settings": {"temprature": 1}},
-         "temprature: unknown key with value 1; did you mean temperature?"),
+         "temprature: this key is unknown (its value is 1). Did you mean `temperature`?"),
         ("write", {"settings": {"n_chars": 10_001}},
-         "n_chars: 10001 (int) is invalid; it should be less than or equal to 10000."),
+         "n_chars: 10001 (int) is invalid. The value should be less than or equal to 10000."),
     ],
 )  # fmt: skip
 def test_a_request_that_makes_no_sense_gets_400_and_a_sentence(client, path, request_, sentence):

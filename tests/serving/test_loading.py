@@ -144,9 +144,9 @@ def test_a_vocabulary_without_a_space_cannot_replace_by_one():
         (
             [{"prompt": "а"}],
             {"temperature": -1.0},
-            "temperature: -1.0 (float) is invalid; it should be greater than or",
+            "temperature: -1.0 (float) is invalid. The value should be greater than or",
         ),
-        ([{"prompt": "а"}], {"n_chars": MOST_CHARS + 1}, f"it should be less than or equal to {MOST_CHARS}."),
+        ([{"prompt": "а"}], {"n_chars": MOST_CHARS + 1}, f"The value should be less than or equal to {MOST_CHARS}."),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(served, rows, settings, sentence):

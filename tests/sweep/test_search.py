@@ -35,7 +35,7 @@ def test_a_trial_has_valid_settings_and_a_search_that_is_restored_goes_on_with_t
 
 def test_a_space_without_a_valid_combination_is_one_sentence(project):
     settings = "model.n_embd=72,104", "model.n_head=8,16"
-    with pytest.raises(BukvaError, match=r"-S model.n_embd=72 -S model.n_head=8: .* to be even"):
+    with pytest.raises(BukvaError, match=r"-S model.n_embd=72 -S model.n_head=8: .* needs an even number"):
         space_of(*settings)
     with pytest.raises(BukvaError, match="100 combinations in a row were invalid"):
         searcher("find", overrides(settings), 20).suggest("0")

@@ -46,15 +46,16 @@ def test_the_last_sweep_is_known_and_an_unknown_one_is_a_sentence(project):
     [
         (
             "model.n_layer",
-            "-S: Error parsing override 'model.n_layer'; use SECTION.KEY=VALUE, with commas between several values.",
+            "-S: Error parsing override 'model.n_layer'. Use SECTION.KEY=VALUE, with commas between several values.",
         ),
         (
             "model.n_layers=2",
-            "-S model.n_layers=2: Could not override 'model.n_layers'; use a key of params.yaml.",
+            "-S model.n_layers=2: Could not override 'model.n_layers'. Use a key of params.yaml.",
         ),
         (
             "model.n_layer=2,x",
-            "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid; it should be a valid integer.",
+            "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid. The value should be a valid "
+            "integer.",
         ),
     ],
 )

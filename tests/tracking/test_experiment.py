@@ -49,7 +49,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     print_uncommitted(changed)
     line = capsys.readouterr().out
     assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
-    assert ", model.n_head=8. The next experiment will start from these values. To go back: git checkout " in line
+    assert ", model.n_head=8. The next experiment will start from these values. To return to the last commit: " in line
     assert "secret" not in line
 
 
@@ -66,7 +66,7 @@ def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_
     assert capsys.readouterr().out == (
         f"The commit of this experiment is unknown, so its name in MLflow is repro-uncommitted. Reason: {project}: git "
         "does not read this folder, because "
-        f"another user owns it. If you trust this user: git config --global --add safe.directory {str(project)!r}\n"
+        f"another user owns it. If you trust this user: `git config --global --add safe.directory {str(project)!r}`\n"
     )
 
 

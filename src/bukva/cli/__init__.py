@@ -1,1 +1,1 @@
-"""The command line of bukva, and code that all stage scripts share: startup, error messages and training progress."""
+"""Implement the command `bukva`. The stage scripts use this package to start, and to report errors and progress."""

@@ -1,7 +1,7 @@
-"""The command `bukva`, which pyproject.toml installs.
+"""Define the command `bukva` and its subcommands.
 
-Each command reads its inputs, calls another package and prints the result. Slow packages such as torch are imported
-inside the commands, so that `bukva --help` answers quickly.
+Each subcommand reads its inputs, calls another package and prints the result. Slow packages such as torch are imported
+inside the subcommands, so that `bukva --help` answers quickly.
 """
 
 import shlex
@@ -23,12 +23,12 @@ from bukva.sweep import commands as sweep
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
-Port = Annotated[int, typer.Option(help="Port of the server; if it is taken, the next free one is used.")]
+Port = Annotated[int, typer.Option(help="Port of the server. If the port is taken, the next free port is used.")]
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Compare, inspect and run experiments with small language models.",
-    epilog="Run the pipeline itself with DVC: dvc repro, or dvc exp run -S model.n_head=8.",
+    epilog="To run the pipeline, use DVC: `dvc repro`, or `dvc exp run -S model.n_head=8`.",
     **cli.STYLE,
 )
 for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify, judging.judge):
@@ -36,32 +36,32 @@ for command in (comparing.compare, comparing.experiments, comparing.seeds, compa
 
 
 def main() -> None:
-    """Run the command line, and exit with the status of the command."""
+    """Run the command line. The process exits with the status of the subcommand."""
     cli.call(_run)
 
 
 def _run() -> None:
     prepare_torch()
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        raise BukvaError(f"{Path.cwd()}: {PARAMS} is missing here; {_remedy()}")
+        raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {_remedy()}")
     app(prog_name="bukva")
 
 
 def _remedy() -> str:
-    """Return advice for a missing params.yaml: restore it, or change to the folder of the project or of a clone."""
+    """Return a sentence that says how to restore params.yaml, or to which folder the user should change."""
     root = project_root()
     if not (root / "dvc.yaml").is_file():
-        return "change to the folder of a clone of bukva."
+        return "Change to the folder of a clone of bukva."
     restore = "" if (root / PARAMS).exists() else f"git checkout HEAD {PARAMS}"
     go = "" if root == Path.cwd().resolve() else f"cd {shlex.quote(str(root))}"
-    return f"use `{' && '.join(filter(None, (go, restore)))}`."
+    return f"Run `{' && '.join(filter(None, (go, restore)))}`."
 
 
 @app.command()
 def ui(port: Port = 8050) -> None:
-    """Serve all experiments, the reports, the playground and MLflow. The command prints the URL.
+    """Start a web server that shows all experiments, the reports, the playground and MLflow.
 
-    Ctrl-C ends the command.
+    The command prints the URL. In the playground, two trained models continue your text. Ctrl-C stops the server.
     """
     from bukva.serving.app import serve
 
@@ -72,7 +72,8 @@ def ui(port: Port = 8050) -> None:
 def report() -> None:
     """Write HTML pages about the last run and all experiments.
 
-    The pages are reports/index.html and reports/experiments.html. The first page is also sent to MLflow.
+    The page about the last run is reports/index.html. It is also sent to MLflow. The page about all experiments is
+    reports/experiments.html.
     """
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
@@ -86,14 +87,14 @@ def report() -> None:
         name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
     ):
         start_sync()
-        print(f"report: sending {PAGE} to MLflow, as an artifact of run {name}")
+        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {name}")
 
 
 @app.command()
 def play(port: Port = 8050) -> None:
-    """Serve the playground, where trained models continue your text.
+    """Serve the playground, a web page on which two trained models continue your text.
 
-    The page shows two models side by side. `bukva ui` serves it as well.
+    `bukva ui` serves the same page. Ctrl-C stops the server.
     """
     from bukva.serving.app import serve
 
@@ -102,7 +103,7 @@ def play(port: Port = 8050) -> None:
 
 @app.command()
 def attention() -> None:
-    """Draw charts of what attention does in the trained GPT, and write them to reports/attention."""
+    """Draw charts that show what the attention heads of the trained GPT attend to. Write them to reports/attention."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.attention_charts import attention_report
@@ -113,7 +114,7 @@ def attention() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     untrained, _ = load_model(gpt, "initial", machine.device)
-    print("attention: studying the GPT before and after training; this takes a while", flush=True)
+    print("attention: measuring the attention of the GPT before and after training. This takes a while.", flush=True)
     states = {"untrained": untrained, "trained": trained}
     numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
     attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
@@ -122,7 +123,7 @@ def attention() -> None:
 
 @app.command()
 def counting() -> None:
-    """Draw charts of what a GPT with n-grams predicts by counting, and write them to reports/counting."""
+    """Draw charts that show how much n-gram counts contribute to a GPT with n-grams. Write them to reports/counting."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
     from bukva.studies.counting_charts import counting_report, table
@@ -134,7 +135,7 @@ def counting() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
-    print("counting: scoring val and repeating the first training updates; this takes a while", flush=True)
+    print("counting: scoring val and repeating the first training updates. This takes a while.", flush=True)
     numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
@@ -147,9 +148,10 @@ def recipe(
 ) -> None:
     """Print a recipe as options for `dvc exp run`. Without a name, list the recipes.
 
-    A recipe is a file in recipes/ that sets some of the parameters. Run one: dvc exp run $(bukva recipe ngrams)
+    A recipe is a file in recipes/ that sets some of the parameters. To run the recipe ngrams:
+    `dvc exp run $(bukva recipe ngrams)`
 
-    More options change parameters of the recipe: dvc exp run $(bukva recipe ngrams) -S model.n_head=8
+    To change a parameter of the recipe, add an option: `dvc exp run $(bukva recipe ngrams) -S model.n_head=8`
     """
     from bukva.project.commands import descriptions, options
 
@@ -160,27 +162,27 @@ def recipe(
     try:
         print(*options(name))
     except BukvaError:
-        print(
-            NO_RECIPE
-        )  # the shell runs `dvc exp run $(...)` even if this command fails; DVC must not run without the recipe
+        # the shell runs `dvc exp run $(...)` even if this command fails, and DVC must not run without the recipe
+        print(NO_RECIPE)
         raise
 
 
 @app.command()
 def plan(
     budget: Annotated[
-        str, typer.Argument(help="Time for stage train-gpt, such as 90s, 10min or 1h30min.", show_default=False)
+        str,
+        typer.Argument(help="Time that stage train-gpt may take, such as 90s, 10min or 1h30min.", show_default=False),
     ] = "",
     gpu: Annotated[
-        str, typer.Option(help="Predict for this card: h100, h200, a100, l4 or rtx4090.", show_default=False)
+        str, typer.Option(help="Predict for this GPU: h100, h200, a100, l4 or rtx4090.", show_default=False)
     ] = "",
 ) -> None:
-    """Propose a model size and a number of steps for a time budget.
+    """Propose a model size and a number of training steps for a time budget.
 
-    The command measures a few training updates of several model sizes on this machine.
+    The command trains models of several sizes for a few steps on this machine, and measures the time.
 
-    With --gpu, the command measures nothing. It predicts the memory and the time that the training in params.yaml needs
-    on that card. This machine needs no GPU for this.
+    With --gpu, the command measures nothing. It predicts how much memory and time the training in params.yaml needs on
+    that GPU. This machine does not need a GPU for the prediction.
     """
     started_at = time.perf_counter()  # before the imports, because a stage also spends time on its imports
     from bukva.models.gpt import GPTConfig
@@ -196,19 +198,22 @@ def plan(
         print(*prediction_lines(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
         return
     if not budget:
-        raise BukvaError("plan: give a time budget or --gpu, for example `bukva plan 10min`.")
+        raise BukvaError(
+            "plan: the time budget is missing. Give a time, for example `bukva plan 10min`, or a GPU with --gpu."
+        )
     planner = Planner(params, parse_budget(budget), started_at)
     for measured_plan in plans_by_size(planner.plan):
         print(f"plan: {measured_plan}", flush=True)
         plans.append(measured_plan)
     chosen = propose(plans)
     print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
-    print("Try it: dvc exp run", *settings(params.model_dump(), chosen.values()))
+    command = " ".join(["dvc exp run", *settings(params.model_dump(), chosen.values())])
+    print(f"To train this model: `{command}`")
 
 
 @app.command()
 def sync() -> None:
-    """Send the results on this machine to MLflow. It is safe to repeat this command."""
+    """Send the results in this checkout to MLflow. The command can be repeated safely."""
     from bukva.tracking.sync import sync as send
 
     print(send())
@@ -216,12 +221,12 @@ def sync() -> None:
 
 @app.command()
 def push() -> None:
-    """Push all stage results to DVC's remote. Other clones can then restore the results without running a stage."""
+    """Push the results of all stage runs to the DVC remote. Other clones can then restore these results."""
     from bukva.project.cache import push as send
 
     n_results, n_new = send()
-    print(f"push: pushed {n_new} new objects; the remote now has all {n_results} stage results.")
-    print("push: this command does not push experiments. To push one: dvc exp push origin NAME")
+    print(f"push: {n_new} new objects were pushed. The remote now has all {n_results} stage results.")
+    print("push: Experiments were not pushed. To push an experiment: `dvc exp push origin NAME`")
 
 
 @app.command()
@@ -239,8 +244,8 @@ def check() -> None:
         print(why)
     if not has_identity():
         print(
-            "git does not know your name and email, which `dvc exp run` may need. Set them: "
-            "git config --global user.name NAME && git config --global user.email EMAIL"
+            "git does not know your name and email. `dvc exp run` may need them. To set them: "
+            "`git config --global user.name NAME && git config --global user.email EMAIL`"
         )
 
 
@@ -250,7 +255,7 @@ def scores(
         bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show every baseline and the gain from longer context.")
+        bool, typer.Option("--all", help="Show all baselines, and how much the GPT gains from longer context.")
     ] = False,
 ) -> None:
     """Print the scores of the last run."""
@@ -264,7 +269,9 @@ def scores(
         raise BukvaError(f"{file} does not exist. Run `make repro` to create it.")
     texts = read_json(about)["text"] if about.is_file() else {}
     if with_test and "test" not in texts:
-        raise BukvaError(f"{about.parent} has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.")
+        raise BukvaError(
+            f"{about.parent} has no scores on test. Set `split.test` above 0 and run `dvc repro evaluate`."
+        )
     saved = read_json(file)
     sentences = [headline(saved), *([context(saved)] if everything else [])]
     shown = table(saved, with_test=with_test, everything=everything)
@@ -275,14 +282,14 @@ def scores(
             file=sys.stderr,
         )
     start_sync()  # stage publish may not have run: DVC skips it if its inputs match dvc.lock
-    print("\nTo see the losses of both models: bukva ui")
+    print("\nTo see the losses of both models: `bukva ui`")
 
 
 @app.command()
 def baseline() -> None:
-    """Save the results of the last run as experiment `baseline`.
+    """Save the results of the last run as experiment `baseline`, with which other experiments are compared.
 
-    Other experiments are compared with the baseline. `make repro` runs this command last.
+    `make repro` runs this command last.
     """
     from bukva.project.baseline import save_baseline
 
@@ -296,7 +303,7 @@ def _trained_gpt() -> Path:
     """Return the folder of the trained GPT.
 
     Raises:
-        BukvaError: the GPT is not trained yet, or data/split has no ids.
+        BukvaError: the GPT is not trained yet, or data/split has no encoded text (*.npy).
     """
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):

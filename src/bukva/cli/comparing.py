@@ -1,4 +1,4 @@
-"""Commands that compare experiments, queue more seeds, and check whether a result can be reproduced."""
+"""Define the commands that compare experiments, queue more seeds, and check whether a result can be reproduced."""
 
 import sys
 from typing import Annotated
@@ -21,8 +21,8 @@ def compare(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="First A, then the experiments to compare with A. Each is the name of an experiment, branch or tag, a "
-            "commit, or `workspace` (the current files). A single name is compared with the baseline."
+            help="Experiment A, then the experiments to compare with A. Each name is an experiment, a branch, a tag, a "
+            "commit, or `workspace` (the current files). If there is only one name, A is the baseline."
         ),
     ],
     model: Model = "gpt",
@@ -33,7 +33,8 @@ def compare(
     adaptive: Annotated[
         bool,
         typer.Option(
-            "--adaptive", help="Compare the scores of the GPT with online adaptation to the text (docs/adaptive.md)."
+            "--adaptive",
+            help="Compare adaptive scores: the GPT learns from each character after its score (docs/adaptive.md).",
         ),
     ] = False,
     json: Json = False,
@@ -41,11 +42,15 @@ def compare(
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 0 if B is (probably) better, 3 if it is (probably) worse, 4 if neither, 1 or 2 on errors.",
+            help="Exit with 0 if the second experiment is (probably) better than A, 3 if it is (probably) worse, 4 if "
+            "neither, and 1 or 2 after errors.",
         ),
     ] = False,
 ) -> None:
-    """Compare experiment B with A. The verdict says whether B is better, by how much, and how certain this is."""
+    """Compare experiments with experiment A, which is the first name.
+
+    Each verdict says whether an experiment is better than A, by how much, and how certain this is.
+    """
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
@@ -55,7 +60,7 @@ def compare(
         names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
         raise BukvaError(
-            f"compare --exit-code: use two names, not {len(names)}; an exit status can report only one verdict."
+            f"compare --exit-code: an exit status can report only one verdict. Give two names, not {len(names)}."
         )
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
     show_and_save(comparisons, as_json=json)
@@ -70,14 +75,14 @@ def experiments(
     baseline: Annotated[
         str,
         typer.Option(
-            help="Experiment with which all others are compared.", show_default="HEAD, or experiment baseline"
+            help="The experiment with which all others are compared.", show_default="HEAD, or experiment baseline"
         ),
     ] = "",
     model: Model = "gpt",
     test: Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")] = False,
     json: Json = False,
 ) -> None:
-    """List all experiments, the best first. A verdict in each row compares the experiment with the baseline on val."""
+    """List all experiments, best first. The verdicts compare them with the baseline on the validation split."""
     from bukva.compare import leaderboard, records
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
@@ -89,16 +94,18 @@ def experiments(
     if records.merge(row.setting for rows in board.texts for row in rows):
         copy = f"cp {records.FILE} {records.SHARED}"
         print(
-            f"Scores of new seeds were saved in {records.FILE}. To share them, run `{copy}` and commit the file.",
+            f"Scores of new seeds were saved in {records.FILE}. To share them: `{copy}`. Then commit {records.SHARED}.",
             file=sys.stderr,
         )
 
 
 def seeds(
-    n: Annotated[int, typer.Argument(help="Number of seeds that the settings in params.yaml should have in total.")],
+    n: Annotated[
+        int, typer.Argument(help="Total number of seeds, including seeds that are already trained or queued.")
+    ],
     model: Model = "gpt",
 ) -> None:
-    """Queue experiments with more seeds for the settings in params.yaml. `dvc queue start` then runs them."""
+    """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` runs the queue."""
     from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):
@@ -108,13 +115,13 @@ def seeds(
 def verify(
     name: Annotated[str, typer.Argument(help="Name of an experiment, branch or tag, a commit, or `workspace`.")],
 ) -> None:
-    """Check whether a result can be reproduced byte for byte. If not, the command lists what has changed."""
+    """Check whether this checkout can reproduce a result byte for byte. If not, list what has changed."""
     from bukva.backends.device import prepare
     from bukva.compare.results import verify as verified
 
     changes, command = verified(name, prepare(read_params().compute).numerics())
     if changes:
-        print(f"{name}: cannot be reproduced here byte for byte:", *changes, sep="\n  ")
+        print(f"{name} cannot be reproduced byte for byte in this checkout:", *changes, sep="\n  ")
         raise typer.Exit(1)
-    print(f"{name}: can be reproduced here byte for byte, because code, data and arithmetic are unchanged.")
-    print(f"To reproduce it: {command}")
+    print(f"{name} can be reproduced byte for byte in this checkout, because code, data and arithmetic are unchanged.")
+    print(f"To reproduce this result: `{command}`")

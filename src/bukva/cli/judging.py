@@ -1,4 +1,4 @@
-"""The command `bukva judge`, which decides whether to keep or discard an experiment (a try)."""
+"""Define the command `bukva judge`, which decides whether to keep or discard a change of parameters or code."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ from bukva.core.errors import BukvaError
 if TYPE_CHECKING:
     from bukva.compare.ledger import Ledger, Try
 
-BASELINES = "HEAD", "baseline"  # each of these names, given alone, begins a ledger
+BASELINES = "HEAD", "baseline"  # `bukva judge NAME` begins a ledger if NAME is one of these
 STATUS = {"keep": 0, "discard": 3, "cannot tell": CANNOT_TELL}
 
 
@@ -18,34 +18,37 @@ def judge(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="One name: judge this try against the baseline of the ledger. Two names: begin a ledger with the "
-            "first as its baseline, and judge the second. No name: show the ledger."
+            help="One name: judge this try against the baseline of the ledger (the list of all tries). Two names: "
+            "begin a ledger with the first experiment as baseline, and judge the second. No name: print the ledger."
         ),
     ] = None,
     model: Model = "gpt",
     level: Annotated[
         float,
         typer.Option(
-            help="Largest accepted share of wrong decisions among all decisions to keep. Set when a ledger begins."
+            help="Largest fraction of the decisions to keep a try that may be wrong, on average. Used only when a "
+            "ledger begins."
         ),
     ] = 0.1,
     final: Annotated[
-        bool, typer.Option("--final", help="Compare the winner with the first baseline on test, and close the ledger.")
+        bool,
+        typer.Option(
+            "--final", help="Compare the try that was kept last with the first baseline on test. Close the ledger."
+        ),
     ] = False,
     give_up: Annotated[
         bool,
-        typer.Option(
-            "--give-up", help="Discard a try that has no verdict yet, for example because its training fails."
-        ),
+        typer.Option("--give-up", help="Discard a try that has no verdict yet. Use this option if its training fails."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Decide whether to keep or discard a try: an experiment that differs from the baseline by the change to be tested.
+    """Decide whether to keep or discard a try. A try is an experiment that changes parameters or code of the baseline.
 
-    The command trains as many seeds of the try as the verdict needs. It records every try in a ledger, so that the
-    share of wrong decisions among all decisions to keep stays bounded over many tries (docs/research.md).
+    The command trains the try with 1, 2, 4 and 8 seeds, until there is a verdict. It records all tries and verdicts in
+    a file, the ledger. The option --level limits the fraction of wrong decisions among all decisions to keep a try
+    (docs/research.md).
 
-    The exit status is 0 for keep, 3 for discard, 4 if the result is undecided, and 1 or 2 on errors.
+    The exit status is 0 for keep, 3 for discard, 4 if 8 seeds did not decide, and 1 or 2 after errors.
     """
     from bukva.compare import judge as court
     from bukva.compare.ledger import read_ledger
@@ -53,12 +56,14 @@ def judge(
 
     ledger, names = read_ledger(), names or []
     if len(names) > 2:
-        raise BukvaError(f"judge: give a try, or a baseline and a try, not {len(names)} names.")
+        raise BukvaError(
+            f"judge: got {len(names)} names. Give the name of a try, or the names of a baseline and a try."
+        )
     if final:
         _final(ledger, as_json=json)
         return
     if give_up and not names:
-        raise BukvaError("judge --give-up: give the name of the try. `bukva judge` lists the tries.")
+        raise BukvaError("judge --give-up: the name of the try is missing. To list the tries: `bukva judge`.")
     if not names:
         show.print_ledger(_known(ledger), as_json=json)
         return
@@ -69,11 +74,14 @@ def judge(
     if ledger is None:
         # a single name is probably a try, and beginning a ledger with this name would train eight seeds
         if len(names) == 1 and names[0] not in BASELINES:
-            raise BukvaError(f"No ledger exists yet. Begin one: `bukva judge BASELINE {names[0]}`.")
+            raise BukvaError(
+                f"No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE {names[0]}`."
+            )
         ledger = court.begin(names[0], model, level, print_line)
     elif len(names) == 2 and names[0] != ledger.baseline.name:
         raise BukvaError(
-            f"judge {names[0]}: the ledger has another baseline, {ledger.baseline.name}. Give only the name of the try."
+            f"judge: {names[0]} is not the baseline of the ledger. The baseline is {ledger.baseline.name}. Give only "
+            f"the name of the try: `bukva judge {names[1]}`."
         )
     if names[-1] == ledger.first.name:
         court.complete_baseline(ledger, print_line)
@@ -86,7 +94,7 @@ def judge(
 
 def _known(ledger: "Ledger | None") -> "Ledger":
     if ledger is None:
-        raise BukvaError("No ledger exists yet. Begin one: `bukva judge BASELINE TRY`.")
+        raise BukvaError("No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`.")
     return ledger
 
 
@@ -104,7 +112,7 @@ def _final(ledger: "Ledger | None", *, as_json: bool) -> None:
 
 
 def _save_in_mlflow(judged: "Try") -> None:
-    """Save the verdict and the number of a try as tags of its run in MLflow."""
+    """Save the verdict and the number of a try as tags of the experiment's run in MLflow."""
     from bukva.tracking.journal import save_note, start_sync
 
     if save_note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):

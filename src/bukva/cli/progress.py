@@ -1,4 +1,4 @@
-"""Training callbacks that report progress: speed, progress bar, logged metrics and sample lines."""
+"""Training callbacks that measure the speed, log metrics, show a progress bar and save lines of generated text."""
 
 # ruff: noqa: ARG002 (callbacks do not use all of their arguments)
 
@@ -28,7 +28,7 @@ TEMPERATURE = 0.8
 
 
 class Speed(Callback):
-    """Measure the training speed of this process. Validations and the first update are not counted."""
+    """Measure the training speed of this process. The first update and all validations are left out."""
 
     def __init__(self) -> None:
         self.last: Progress | None = None
@@ -36,11 +36,11 @@ class Speed(Callback):
 
     @property
     def chars_per_second(self) -> float | None:
-        """Characters per second, or None before the second update."""
+        """Return the mean speed in characters per second, or None if no update has been measured yet."""
         return self.n_chars / self.seconds if self.seconds else None
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Add the characters and the time since the last update."""
+        """Add the characters and the time since the last update to the totals."""
         clock = time.monotonic()
         # the first update is slower, because it loads and compiles kernels
         if self.last is not None and self.last.step and progress.val_nats_per_char is None:
@@ -50,10 +50,12 @@ class Speed(Callback):
 
 
 class MetricsLog(Callback):
-    """Log the losses and the speed to the journal at each validation. The journal is later sent to MLflow.
+    """Write the losses and the speed to the journal at each validation.
+
+    The journal is a local file from which the metrics are sent to MLflow.
 
     Args:
-        journal: journal of the stage.
+        journal: the journal of the training stage.
         speed: callback that measures the speed. It must come before this callback in the list of callbacks.
     """
 
@@ -61,12 +63,12 @@ class MetricsLog(Callback):
         self.journal, self.speed = journal, speed
 
     def on_start(self, state: TrainState) -> None:
-        """In a resumed training, log the metrics from before the interruption to the new journal."""
+        """Write the metrics from before the interruption to the new journal, if this training was resumed."""
         for progress in state.curve:
             self.journal.metrics(_metrics_of(progress), progress.step)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Log the metrics if val was scored."""
+        """Write the metrics if `val` (the validation split) was scored after this update."""
         if progress.val_nats_per_char is not None:
             speed = self.speed.chars_per_second
             more = {} if speed is None else {"chars_per_second": speed}
@@ -81,7 +83,7 @@ def _metrics_of(progress: Progress) -> dict[str, float]:
 class ProgressBar(Callback):
     """Show a progress bar with the remaining time, and print a line at each validation.
 
-    The printed line has the losses, the speed and the newest text of the callback `Samples`.
+    Each printed line has the losses, the speed and the newest line of generated text (from the callback `Samples`).
 
     Args:
         stage: name of the stage.
@@ -98,7 +100,7 @@ class ProgressBar(Callback):
         self.bar.initial = self.bar.n = state.step
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Advance the bar, and print a line if val was scored."""
+        """Advance the bar. Print a line if `val` (the validation split) was scored after this update."""
         self.bar.update(progress.step - self.bar.n)
         val, train = progress.val_nats_per_char, progress.train_nats_per_char
         if val is not None:
@@ -109,28 +111,33 @@ class ProgressBar(Callback):
             self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Close the bar. Print a line if the training stopped early, and one if the last weights are not the best."""
+        """Close the bar. Print a message if the training stopped early, or if an earlier step had the best weights."""
         self.bar.close()
         if state.step < self.n_steps:
-            self._print(f"{self.stage}: stopped early at step {state.step}, because val no longer improved (patience)")
+            self._print(
+                f"{self.stage}: stopped early at step {state.step}, because val no longer improved (`patience`)"
+            )
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
-            self._print(f"{self.stage}: kept the weights of step {state.best_step}, the best on val ({score})")
+            self._print(
+                f"{self.stage}: kept the weights of step {state.best_step}, which are the best on val ({score})"
+            )
 
     def _print(self, line: str) -> None:
         self.bar.write(line, file=sys.stderr)
 
 
 class Samples(Callback):
-    """Let the model write a line of text at each validation, and save all lines as one file.
+    """Generate a line of text with the model at each validation, and save all lines in one file.
 
-    A line depends only on the weights and on `recipe.seed`. Every line uses the same random numbers. They come from a
-    separate generator, so that writing does not change the training.
+    Every line is sampled with the same random numbers, so that only the weights make the lines different. The random
+    numbers come from a separate generator with the seed `task.recipe.seed`, so that sampling does not change the
+    training.
 
     Args:
         task: the training job.
         tokenizer: tokenizer of the training text.
-        save: called with a file name and the content of the file. Each call replaces the file.
+        save: function that receives the name and the whole content of the file, and replaces the file.
     """
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
@@ -138,18 +145,18 @@ class Samples(Callback):
         self.prompt = default_prompt(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """In a resumed training, save the lines from before the interruption."""
+        """Save the lines from before the interruption, if this training was resumed."""
         if state.samples:
             self._save(state)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """If val was scored, let the model write a line, and save all lines."""
+        """Generate a line and save all lines, if `val` (the validation split) was scored after this update."""
         if progress.val_nats_per_char is not None:
             state.samples.append(self.line(state.model))
             self._save(state)
 
     def line(self, model: LanguageModel) -> str:
-        """Let the model write at most `LINE_CHARS` characters after `self.prompt`, in float32 without dropout."""
+        """Return at most LINE_CHARS characters that the model writes after `self.prompt`. Dropout is turned off."""
         writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
@@ -161,7 +168,7 @@ class Samples(Callback):
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
     def _save(self, state: TrainState) -> None:
-        """Save a file with a heading and a row for each validation: the step, the score on val and the line."""
+        """Save a table with a row for each validation: the step, bits per character on val, and the generated line."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
         how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"
@@ -169,6 +176,6 @@ class Samples(Callback):
 
 
 def on_one_line(text: str) -> str:
-    """Return the text on one line. Replace newlines by ↵ and other whitespace by spaces. Remove control characters."""
+    """Return `text` on one line. Replace newlines by ↵ and other whitespace by spaces. Remove control characters."""
     shown = ("↵" if char == "\n" else " " if char.isspace() else char for char in text)
     return "".join(filter(str.isprintable, shown))

@@ -1,4 +1,4 @@
-"""Startup code of the stage scripts and of the command line: parameters, paths, journals and error messages."""
+"""Start the stage scripts and the command line: read parameters, open journals, and print expected errors."""
 
 import contextlib
 import sys
@@ -22,26 +22,37 @@ STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 @dataclass(frozen=True)
 class Run:
-    """A running stage, with the parameters of params.yaml and the journal of this execution."""
+    """A running stage.
+
+    params: the parameters in params.yaml.
+    log: the journal of this stage run, a local file from which the results are sent to MLflow.
+    """
 
     params: Params
     log: JournalWriter
 
     def path(self, name: str) -> Path:
-        """Return the path that dvc.yaml lists in `vars` under this name."""
+        """Return the path that has this name in the section `vars` of dvc.yaml."""
         return Path(paths()[name])
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read and validate params.yaml, and write the journal of the stage `name` while the block runs."""
+    """Read and validate params.yaml, and open the journal of the stage `name` for the `with` block.
+
+    The journal is a local file from which the results are sent to MLflow.
+    """
     params = read_params()
     with journal(name, params) as log:
         yield Run(params, log)
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a stage script: call `main`, whose docstring is the text of `--help`. The process ends when DVC ends."""
+    """Run the function `main` of a stage script as a command-line program.
+
+    The docstring of `main` is the text of `--help`. If the DVC process that started the stage ends, this process stops
+    as well.
+    """
     app = typer.Typer(**STYLE)
     app.command()(main)
     end_with_dvc()
@@ -49,14 +60,14 @@ def run(main: Callable[[], None]) -> None:
 
 
 def call(app: Callable[[], object]) -> None:
-    """Run a command-line application and report expected errors as one-line messages.
+    """Run a command-line application. Print expected errors as messages without a traceback.
 
     The exit status is
 
     - 0 after success,
     - 1 after a mistake in the input, a full disk or too little memory,
     - 2 after a wrong command line,
-    - 75 if another machine was lost, and
+    - 75 if another machine of a training has stopped or does not respond, and
     - 130 after Ctrl-C.
     """
     try:

@@ -1,7 +1,7 @@
-"""Read params.yaml and validate it into frozen objects.
+"""Read params.yaml and validate it. The result is a frozen `Params` object.
 
-Every stage validates the whole file at its start, so a mistake stops the first stage that runs. The file is read with
-DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as text.
+Every stage validates the whole file when the stage starts, so that a mistake stops the first stage that runs. The file
+is read with DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string.
 """
 
 from collections.abc import Mapping
@@ -21,23 +21,23 @@ def read_params(path: Path = PARAMS) -> Params:
     """Read and validate params.yaml.
 
     Raises:
-        ParamsError: the file cannot be read or has mistakes. The message has one line for each mistake, with the
-            section, the key, the value and the valid values.
+        ParamsError: the file cannot be read or has mistakes. The message has one line for each mistake. The line
+            contains the section, the key, the value and the valid values.
     """
     return parse_params(read_yaml(path), str(path))
 
 
 def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
-    """Return the sections of a YAML file without validation.
+    """Return the sections of a YAML file such as params.yaml, by section name, without validating them.
 
     Raises:
-        ParamsError: the file is missing, unreadable, not YAML, or has no sections.
+        ParamsError: the file is missing, unreadable or not YAML, or its content is not a mapping.
     """
     raw = read_any_yaml(path)
     if isinstance(raw, dict):
         return raw
-    fault = "is empty" if raw is None else f"has a value of type {type(raw).__name__} instead of sections with keys"
-    raise ParamsError(f"{path}: {fault}.")
+    fault = "is empty" if raw is None else f"must contain sections with keys, but is a {type(raw).__name__}"
+    raise ParamsError(f"{path} {fault}.")
 
 
 def read_any_yaml(path: Path) -> Any:
@@ -51,20 +51,20 @@ def read_any_yaml(path: Path) -> Any:
     try:
         return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        fault = f"cannot be read ({error.strerror}); run the command in the folder of the project"
+        fault = f"cannot be read ({error.strerror}). Run the command in the folder of the project"
     except UnicodeDecodeError as error:
-        fault = f"byte {error.start} is not UTF-8"
+        fault = f"is not valid UTF-8 (at byte {error.start}). Save it as UTF-8"
     except Exception as error:  # the parser also raises errors of int(), float() and datetime(), and RecursionError
         fault = f"is not valid YAML: {yaml_fault(error)}"
-    raise ParamsError(f"{path}: {fault}.")
+    raise ParamsError(f"{path} {fault}.")
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:
-    """Validate sections that were already read.
+    """Validate the sections of a params.yaml that has already been read.
 
     Args:
-        raw: section -> its keys and values, as `read_yaml` returns them.
-        where: name of the file in error messages.
+        raw: the keys and values of each section, by section name (the result of `read_yaml`).
+        where: name of the file, for error messages.
 
     Raises:
         ParamsError: the sections have mistakes. The message has one line for each mistake.
@@ -77,7 +77,10 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested dicts to dotted keys, as DVC shows them: {"model": {"n_head": 4}} -> {"model.n_head": 4}."""
+    """Flatten nested dicts to one dict with dotted keys, as DVC shows them.
+
+    For example, {"model": {"n_head": 4}} becomes {"model.n_head": 4}. `prefix` is put before each key.
+    """
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}

@@ -1,4 +1,4 @@
-"""Write error messages for mistakes in params.yaml: the section, the key, the value and the valid values."""
+"""Write error messages for mistakes in params.yaml, with the section, the key, the value and the valid values."""
 
 import difflib
 import re
@@ -10,48 +10,48 @@ from pydantic_core import ErrorDetails
 
 from bukva.core.errors import redact_text, redact_url
 
-LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also matches a URL without a scheme
-AUTO, LIST = "is auto", "is a list"  # union tags, which pydantic adds to the location of an error
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # matches URLs, also without a scheme
+AUTO, LIST = "is auto", "is a list"  # tags of unions; pydantic adds them to the location of an error
 
 
 def mistake(key: str, value: object, what: str) -> ValueError:
-    """Return an error for a validator to raise.
+    """Return an error that a pydantic validator can raise.
 
     Args:
-        key: key in the validated section, or "" in the validator of a single key.
+        key: key in the section that is validated, or "" if the validator belongs to a single key.
         value: the wrong value.
-        what: continuation of the message after the value: what is wrong, and what to do.
+        what: the message after the value. It says what is wrong and what to do.
     """
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
 
 def one_or_another(names: list[str]) -> str:
-    """Join names for a sentence: "a, b or c"."""
+    """Join names as in "a, b or c"."""
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
-    """Return the message for one error of pydantic. `sections` is the class that was validated."""
+    """Return the message for one validation error of pydantic. `sections` is the model class of the validated data."""
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
         case "value_error":  # raised as `mistake`
             return f"{where}{context['error']}".removeprefix(".")
         case "extra_forbidden":
-            return f"{where}: unknown key with value {shown}; {_known_keys(location, sections)}"
+            return f"{where}: this key is unknown (its value is {shown}). {_known_keys(location, sections)}"
         case "missing":
-            return f"{where}: missing; restore it (`git diff params.yaml` shows what was removed)."
+            return f"{where}: this key is missing. To see what was removed: `git diff params.yaml`"
         case "literal_error":
-            return f"{where}: {shown} is unknown; use {context['expected']}."
+            return f"{where}: {shown} is not a valid value. Use {context['expected']}."
         case "model_type":
-            what = "should be keys with values"
+            what = "should have keys with values"
         case _:  # pydantic's message has another subject before "should", such as "Input" or "String"
             what = details["msg"][max(0, details["msg"].find("should ")) :]
-    return f"{where}: {shown} ({type(value).__name__}) is invalid; it {what}."
+    return f"{where}: {shown} ({type(value).__name__}) is invalid. The value {what}."
 
 
 class _Shortened(reprlib.Repr):
-    """Format values for error messages. Long values are shortened, and secrets are removed from URLs."""
+    """Format values for error messages. Shorten long values, and remove secrets from URLs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,10 @@ shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:
-    """Return the message of the YAML parser without quoted parts of the file, because the file may contain secrets."""
+    """Return the message of the YAML parser, with line and column if they are known.
+
+    Text that the parser quotes from the file is removed, because the file may contain secrets.
+    """
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):
@@ -80,4 +83,4 @@ def _known_keys(location: list[str], section: Any) -> str:
         section = section.model_fields[name].annotation
     known = list(section.model_fields)
     close = difflib.get_close_matches(location[-1], known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}."
+    return f"Did you mean `{close[0]}`?" if close else f"Known keys: {', '.join(known)}."

@@ -1,10 +1,10 @@
-"""List valid values of parameters that select something from a table in the code, for example a tokenizer.
+"""Define the valid names of encodings, tokenizers, norms, activations and optimizers in params.yaml.
 
-The names are repeated here, because importing the tables would also import torch, which takes seconds in stages that do
-not need it. tests/config/test_names.py checks that the names match the tables.
+Other modules map each name to its implementation (see the comments below). The names are repeated here, because some
+of these modules import torch, which takes seconds. tests/config/test_names.py checks that the names agree.
 """
 
-# table in corpus/sources/formats/encodings.py
+# implemented in corpus/sources/formats/encodings.py
 ENCODINGS = (
     "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
@@ -16,12 +16,12 @@ ENCODINGS = (
     "iso2022-jp", "iso2022-kr", "hz", "shift-jis", "euc-kr", "big5",
 )  # fmt: skip
 
-# table in text/tokenizers
+# implemented in text/tokenizers
 TOKENIZERS = ("char", "byte", "bpe")
 
-# tables in models/gpt.py
+# implemented in models/gpt.py
 NORMS = ("layernorm", "rmsnorm")
 ACTIVATIONS = ("gelu", "relu", "relu2")
 
-# table in training/optimizers
+# implemented in training/optimizers
 OPTIMIZERS = ("adamw", "muon")

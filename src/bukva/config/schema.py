@@ -1,7 +1,7 @@
 """Define the sections of params.yaml, with the types and limits of their keys.
 
-No key has a default; all values are in params.yaml. Validation accepts or rejects values and never changes them.
-Therefore no stage in dvc.yaml depends on this module. Each stage lists the parameters that it reads (`params`).
+No key has a default, so params.yaml must contain all keys. Validation accepts or rejects values and never changes them.
+Therefore no stage in dvc.yaml has this module as a dependency. Each stage lists the parameters that it reads.
 """
 
 import codecs
@@ -32,12 +32,12 @@ RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 
 
 def one_of(*values: str) -> GetPydanticSchema:
-    """Return a type like `Literal` for values that are known only at run time."""
+    """Return a type that accepts only these values. Unlike `Literal`, it also works for computed values."""
     return GetPydanticSchema(lambda *_: literal_schema(list(values)))
 
 
 def matching(pattern: str, what: str) -> AfterValidator:
-    """Return a validator for text that matches a regular expression. `what` describes valid text in the error."""
+    """Return a validator for text that matches `pattern`. In error messages, `what` describes the valid text."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -49,18 +49,19 @@ def matching(pattern: str, what: str) -> AfterValidator:
 
 def _each_once(items: list[Any]) -> list[Any]:
     if len(set(items)) < len(items):
-        raise mistake("", items, "names an item twice; use each item once")
+        raise mistake("", items, "contains an item twice. Use each item once")
     return items
 
 
-# encoding -> the larger encoding in names.ENCODINGS that has all its characters with the same bytes
+# encoding -> larger encoding in names.ENCODINGS that contains it
 SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": "gb18030"}
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """If a name such as windows-1251 means an encoding in `names.ENCODINGS`, raise an error that names it.
+    """Reject aliases of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251.
 
-    Other names are returned unchanged. A later validator accepts or rejects these names.
+    The error message contains the name to use instead. All other values are returned unchanged, and a later validator
+    accepts or rejects them.
     """
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding
@@ -68,14 +69,14 @@ def _check_encoding_name(encoding: object) -> object:
         meant = codecs.lookup(encoding).name
     except (LookupError, ValueError):
         return encoding
-    for name in names.ENCODINGS[1:]:  # all but auto
+    for name in names.ENCODINGS[1:]:  # [0] is auto
         if codecs.lookup(name).name == SUBSETS.get(meant, meant):
-            raise mistake("", encoding, f"is called {name} here; use {name}")
+            raise mistake("", encoding, f"is another name of {name}. Use {name}")
     return encoding
 
 
-MOST_STEPS = 10**8  # more steps are a mistake: except for toy models, they take months
-Count = Annotated[int, Field(ge=1, le=10**12)]  # larger numbers are mistakes, and products of them overflow 64 bits
+MOST_STEPS = 10**8  # more steps are probably a mistake, because they take months (except for toy models)
+Count = Annotated[int, Field(ge=1, le=10**12)]  # products of larger numbers overflow 64 bits
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 CountOrZero = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -108,24 +109,25 @@ MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be ans
 
 
 class Section(BaseModel):
-    """Base class of the sections. Unknown keys are errors, objects are frozen, and types are strict.
+    """Base class of the sections of params.yaml. Unknown keys are errors, and objects are frozen.
 
-    Strict types accept neither a text nor `true` as a number. They accept an int as a float.
+    Types are strict. Text and `true` are not accepted as numbers, but an int is accepted as a float.
     """
 
     model_config = {"strict": True, "extra": "forbid", "frozen": True, "allow_inf_nan": False}
 
 
 def author_word(corpus: str) -> str:
-    """Return the word for the folder of a work in messages and figures: "author" for RusLit, otherwise "collection".
+    """Return what messages and figures call a folder of works: "author" or "collection".
 
-    In tables and JSON files, the key is always `author`.
+    A folder of the corpus RusLit has the works of one author. In other corpora, a folder may be any collection of
+    works. Tables and JSON files always use the key `author`.
     """
     return "author" if corpus == "ruslit" else "collection"
 
 
 class Download(Section):
-    """The source of the text."""
+    """Parameters of the source of the text."""
 
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
@@ -142,22 +144,28 @@ class Download(Section):
     @model_validator(mode="after")
     def _check(self) -> "Download":
         if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
-            raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
+            raise mistake(
+                "dataset", self.dataset, "is not the name of a dataset on the Hugging Face hub. Use OWNER/NAME"
+            )
         if "@" in self.url:  # even after / or ?, which a password may contain
             what = (
-                "has a user name or a password before an @, but params.yaml is committed; remove them and add the line "
-                "`machine HOST login USER password PASSWORD` to ~/.netrc (if the @ is part of a path, write it as %40)"
+                "has a user name or a password before an @, but params.yaml is committed. Remove them and add the line "
+                "`machine HOST login USER password PASSWORD` to ~/.netrc. If the @ is part of a path, write it as %40"
             )
             raise mistake("url", redact_url(self.url), what)
         if self.corpus == "url" and not _is_address(self.url):
-            raise mistake("url", redact_url(self.url), "is not the address of a file; use https://HOST/FILE")
+            raise mistake("url", redact_url(self.url), "is not the address of a file. Use https://HOST/FILE")
         if self.corpus == "url" and not self.sha256:
-            raise mistake("sha256", self.sha256, "is empty; corpus url needs the digest that sha256sum FILE prints")
+            raise mistake(
+                "sha256",
+                self.sha256,
+                "is empty, but `download.corpus=url` needs the digest of the file. To compute it: `sha256sum FILE`",
+            )
         return self
 
 
 class Clean(Section):
-    """The cleaning rules."""
+    """Parameters that select the rules by which the text is cleaned."""
 
     rules: Annotated[str, one_of("auto", *RULE_SETS, "none", "file")]
     file: Annotated[str, Field(min_length=1)]
@@ -165,7 +173,7 @@ class Clean(Section):
 
 
 class Tokenize(Section):
-    """The tokenizer and its vocabulary."""
+    """Parameters of the tokenizer and its vocabulary."""
 
     kind: Annotated[str, one_of(*names.TOKENIZERS)]
     vocabulary: Literal["all", "train"]
@@ -175,7 +183,7 @@ class Tokenize(Section):
 
 
 class Split(Section):
-    """The division of the text into `train`, `val` and `test`."""
+    """Parameters of the division of the text into training, validation and test splits."""
 
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
     duplicates: Literal["keep", "remove"]
@@ -189,12 +197,12 @@ class Split(Section):
         total = self.train + self.val + self.test
         if abs(total - 1) > 1e-9:
             fractions = f"{self.train}, {self.val}, {self.test}"
-            raise mistake("train, val, test", fractions, f"sum to {total}; make them sum to 1")
+            raise mistake("train, val, test", fractions, f"sum to {total}. Change them so that they sum to 1")
         return self
 
 
 class Model(Section):
-    """The architecture of the GPT."""
+    """Parameters of the architecture of the GPT."""
 
     n_layer: Annotated[int, Field(ge=1, le=1000)]
     n_head: Annotated[int, Field(ge=1, le=2**24)]
@@ -217,16 +225,19 @@ class Model(Section):
     def _check(self) -> "Model":
         if self.n_embd % self.n_head:
             divisors = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
-            what = f"does not divide n_embd {self.n_embd}; use {one_or_another(divisors)}"
+            what = f"does not divide `n_embd`, which is {self.n_embd}. Use {one_or_another(divisors)}"
             raise mistake("n_head", self.n_head, what)
         if self.positions == "rotary" and self.n_embd // self.n_head % 2:
-            what = f"needs n_embd {self.n_embd} / n_head {self.n_head} to be even; use learned, or another n_head"
+            what = (
+                f"needs an even number of channels per head, but `n_embd` / `n_head` is {self.n_embd // self.n_head}. "
+                "Use 'learned', or another `n_head`"
+            )
             raise mistake("positions", self.positions, what)
         return self
 
 
 class Baselines(Section):
-    """Settings of stage baselines: which n-grams it counts in the training split, and which n-grams it scores."""
+    """Parameters of stage baselines: the orders (lengths) of n-grams to count, and the orders to score."""
 
     max_order: Annotated[int, Field(ge=0, le=12)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
@@ -234,13 +245,15 @@ class Baselines(Section):
     @model_validator(mode="after")
     def _check(self) -> "Baselines":
         if self.max_order and self.ngram_orders and max(self.ngram_orders) > self.max_order:
-            what = f"has an order above max_order {self.max_order}; use a greater max_order or lower orders"
+            what = (
+                f"has an order above `max_order`, which is {self.max_order}. Use a greater `max_order` or lower orders"
+            )
             raise mistake("ngram_orders", self.ngram_orders, what)
         return self
 
 
 class Compute(Section):
-    """Device, backend, precision and threads of training and scoring."""
+    """Parameters of the computation: device, backend, precision and number of threads."""
 
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "plain"]
@@ -249,7 +262,7 @@ class Compute(Section):
 
 
 class Training(Section):
-    """Hyperparameters of training that the bigram and the GPT have in common."""
+    """Hyperparameters that the training of the bigram and the training of the GPT have in common."""
 
     optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
     n_steps: Steps
@@ -270,30 +283,33 @@ class Training(Section):
     def _check(self) -> "Training":
         for key in ("warmup_steps", "eval_every"):
             if getattr(self, key) > self.n_steps:
-                raise mistake(key, getattr(self, key), f"is more than n_steps {self.n_steps}; use n_steps or less")
+                raise mistake(key, getattr(self, key), f"is more than `n_steps`. Use {self.n_steps} or less")
         divisor = self.micro_batches * getattr(self, "processes", 1)
         if self.batch_size % divisor:
             next_multiple = -(-self.batch_size // divisor) * divisor
-            what = f"is not divisible by micro_batches times processes, {divisor}; use {next_multiple}"
+            what = f"is not divisible by {divisor}, which is `micro_batches` times `processes`. Use {next_multiple}"
             raise mistake("batch_size", self.batch_size, what)
         return self
 
 
 class TrainBigram(Training):
-    """Training of the bigram. Its windows are short, because the bigram uses only one character of context."""
+    """Training hyperparameters of the bigram.
+
+    The length of a training window (`block_size`) can be small, because the bigram uses only one character of context.
+    """
 
     optimizer: Literal["adamw"]  # Muon is for matrices of hidden layers, and the bigram is a lookup table
     block_size: Annotated[int, Field(ge=2, le=2**24)]
 
 
 class TrainGPT(Training):
-    """Training of the GPT, whose `block_size` is in section `model`."""
+    """Training hyperparameters of the GPT. Its `block_size` is in section `model`."""
 
     processes: Annotated[int, Field(ge=1, le=1024)]
 
 
 class Evaluate(Section):
-    """Additional measurements of stage evaluate and of `bukva attention` and `bukva counting`."""
+    """Parameters of additional scores in stage evaluate, and of the commands `bukva attention` and `bukva counting`."""
 
     adaptive: bool
     short_context: Count
@@ -304,14 +320,14 @@ class Evaluate(Section):
 
 
 class Sample(Section):
-    """The prompts, and how the models continue them."""
+    """Parameters of text generation: the prompts, and how the models continue them."""
 
     prompts: Annotated[
         Annotated[Literal["auto"], Tag(AUTO)]
         | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Tag(LIST)],
         AUTO_OR_LIST,
     ]
-    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # writing so many takes a day
+    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # generating this many characters takes a day
     temperature: Annotated[float, Field(ge=0)]
     top_k: CountOrZero
     top_p: Annotated[float, Field(gt=0, le=1)]
@@ -339,12 +355,12 @@ class Params(Section):
         orders, counted = self.model.ngram_orders, self.baselines.max_order
         if (self.model.ngrams != "none" or self.evaluate.adaptive) and max(orders) > counted:
             what = (
-                f"has an order above baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or lower "
-                "orders"
+                f"has an order above `baselines.max_order`, which is {counted}. Use -S "
+                f"baselines.max_order={max(orders)}, or lower orders"
             )
             raise mistake("model.ngram_orders", orders, what)
         if self.evaluate.short_context > self.model.block_size:
-            what = f"is more than model.block_size; use {self.model.block_size} or less"
+            what = f"is more than `model.block_size`. Use {self.model.block_size} or less"
             raise mistake("evaluate.short_context", self.evaluate.short_context, what)
         return self
 

@@ -1,1 +1,1 @@
-"""The DVC project: stages in dvc.yaml, results in dvc.lock, experiments in git, the cache, and the baseline."""
+"""Read and change the DVC project: its stages, recorded results, experiments, cache and baseline."""

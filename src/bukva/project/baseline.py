@@ -1,10 +1,9 @@
-"""Save and find the baseline: the results of the last commit on this machine.
+"""Save and find the baseline: the results of the last commit, with which experiments are compared.
 
-Experiments are compared with the baseline. `dvc exp apply baseline` returns to the baseline after an experiment.
+The baseline is saved as the DVC experiment `baseline`. `dvc exp apply baseline` returns to it after another experiment.
 
-The baseline is saved as a DVC experiment and not committed, because the same training gives different bytes on another
-machine. A commit that many people share cannot hold such results. A team that works on one machine, or shares a DVC
-remote, can commit its results; then HEAD is the baseline.
+The results are not committed, because the same training gives different bytes on another machine. However, a team that
+works on one machine, or shares a DVC remote, can commit its results. The last commit (HEAD) is then the baseline.
 """
 
 import contextlib
@@ -20,8 +19,8 @@ from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs
 from bukva.project.revisions import commit_of, experiment_ref, experiments, file_at, git, head, head_or_empty
 
 NAME = "baseline"
-UNDO_PREFIX = "To go back: "
-RESULTS = LOCK, "reports"  # files of a run that git can track
+UNDO_PREFIX = "To return to the last commit: "
+RESULTS = LOCK, "reports"  # results that git can track; all others are in DVC's cache
 SCORED = "evaluate"
 AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one
     f"GIT_{role}_{what}": value
@@ -31,28 +30,31 @@ AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine th
 
 
 def save_baseline() -> str:
-    """Save the results in the checkout as experiment `baseline`.
+    """Save the results in the checkout as the DVC experiment `baseline`.
 
-    The results are saved only if they were made with the parameters and the code of the last commit.
+    The results must have been made with the parameters and the code of the last commit. Otherwise, nothing is saved.
 
     Returns:
-        A message that says that the results were saved, or why they were not.
+        A message for the user. It says that the results were saved, or why they were not saved.
 
     Raises:
         BukvaError: git or DVC cannot read the project.
     """
     commit = head()
     if why := _why_not_saved(commit, read_lock(project_root())):
-        return f"Not saved as {NAME}: {why}"
+        return f"The results were not saved as experiment {NAME}: {why}"
     if file_at(_saved_baseline(commit), LOCK) != (project_root() / LOCK).read_bytes():
         _save(commit)
-    return f"Saved as experiment {NAME}. To return to it after an experiment: dvc exp apply {NAME}"
+    return (
+        f"The results were saved as experiment {NAME}. To return to them after another experiment: "
+        f"`dvc exp apply {NAME}`"
+    )
 
 
 def undo_command() -> str:
-    """Return a shell command that undoes an experiment or an edit of params.yaml, and restores the stages' outputs.
+    """Return a shell command that returns to the parameters and results of the last commit.
 
-    Return "" if the project has no commit.
+    If these results are not saved, the command runs the pipeline again. Return "" if the project has no commit.
     """
     commit = head_or_empty()
     if commit and _saved_baseline(commit) and not commit_of(NAME):
@@ -65,11 +67,10 @@ def undo_command() -> str:
 
 
 def _restore(commit: str, lock: StageRecords) -> str:
-    """Return the DVC command that restores the outputs of a commit.
+    """Return the DVC command that restores the outputs of all stages to their state in `commit`.
 
-    Return "" if DVC's cache lacks some of the outputs, and the project has no remote.
-
-    lock: stages in dvc.lock of the commit.
+    `lock` is the content of dvc.lock in this commit. Return "" if DVC's cache lacks some of the outputs and the project
+    has no DVC remote.
     """
     kept_by_dvc = [digest for path, digest in outputs(lock).items() if not file_at(commit, path)]
     try:
@@ -81,9 +82,10 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 
 def lock_of_baseline(commit: str) -> StageRecords:
-    """Return stage -> record from dvc.lock of the baseline.
+    """Return the records in dvc.lock of the baseline, by stage name.
 
-    The baseline is the experiment `baseline` that was saved for `commit`. If there is none, `commit` is the baseline.
+    The baseline is the experiment `baseline` that was saved for `commit`, or `commit` itself if there is no such
+    experiment.
     """
     return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 
@@ -91,17 +93,14 @@ def lock_of_baseline(commit: str) -> StageRecords:
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
     """Return why the results in the checkout cannot be saved as the baseline of `commit`, and what to do.
 
-    Return "" if nothing prevents this.
-
-    commit: the last commit.
-    lock: stages in dvc.lock of the checkout.
+    Return "" if they can be saved. `commit` is the last commit, and `lock` is the content of dvc.lock in the checkout.
     """
     if not commit:
-        return "the project has no commit in git yet."
+        return "the project has no git commit yet. Commit the project first."
     if commit_of(NAME):
-        return f"a branch or tag is called {NAME}, and DVC would use it instead. Rename or delete it."
+        return f"a branch or tag is called {NAME}, and DVC would use it instead of the experiment. Rename or delete it."
     if not _saved_baseline(commit) and (NAME, commit) in _experiment_commits():
-        return f"an experiment with other parameters is called {NAME}. Rename it: dvc exp rename {NAME} NEW"
+        return f"an experiment with other parameters is called {NAME}. To rename it: `dvc exp rename {NAME} NEW`"
     if SCORED not in lock:
         return f"stage {SCORED} has not run. Run `make repro`."
     sources, outs = all_sources(SCORED, lock), outputs(lock)
@@ -111,12 +110,14 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
     if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
         return f"{damaged[0]} differs from the output that {LOCK} recorded. Run `dvc checkout`, then `make repro`."
     if edited := _edited(sources):
-        return f"{edited[0]} differs from the last commit. To keep these results as an experiment: dvc exp run -n NAME"
+        return (
+            f"{edited[0]} differs from the last commit. To keep these results as an experiment: `dvc exp run -n NAME`"
+        )
     return ""
 
 
 def _save(commit: str) -> None:
-    """Save the results as a DVC experiment: a commit on top of `commit` that changes nothing but the results.
+    """Save the results as a DVC experiment. It is a git commit after `commit` that changes only the results.
 
     `dvc exp save` is not used, because it also saves all other edits of tracked files. A later `dvc exp apply` would
     then restore these edits.
@@ -134,16 +135,17 @@ def _save(commit: str) -> None:
 def _saved_baseline(commit: str) -> str:
     """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none.
 
-    An experiment with this name counts only if its params.yaml is the params.yaml of `commit`.
+    An experiment `baseline` is ignored if its params.yaml differs from the params.yaml in `commit`.
     """
     saved = _experiment_commits().get((NAME, commit), "")
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
 def _experiment_commits() -> dict[tuple[str, str], str]:
-    """Return (name, commit from which it started) -> commit, for all DVC experiments.
+    """Return the commit of each DVC experiment.
 
-    The dict is empty if git is missing, or if the folder is not a repository.
+    A key is a pair: the name of the experiment, and the commit from which the experiment started. The dict is empty if
+    git is missing, or if the folder is not a repository.
     """
     with contextlib.suppress(BukvaError):
         return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
@@ -151,7 +153,7 @@ def _experiment_commits() -> dict[tuple[str, str], str]:
 
 
 def _edited(sources: Iterable[str]) -> list[str]:
-    """Return which of params.yaml and `sources` differ from the last commit or are untracked."""
+    """Return the paths among params.yaml and `sources` that differ from the last commit or are not tracked by git."""
     inside = [path for path in sources if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
     listed = git("status", *options, "--", str(PARAMS), *inside).decode().split("\0")

@@ -1,4 +1,4 @@
-"""Use DVC's API: compute digests of files, find outputs in the cache, and send results to the remote."""
+"""Call DVC's Python API to compute digests, find outputs in DVC's cache, and push results to the DVC remote."""
 
 import contextlib
 import functools
@@ -14,10 +14,10 @@ from bukva.core.files import project_root
 
 @contextlib.contextmanager
 def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
-    """Open the DVC repository in `folder`, by default the project, while the block runs.
+    """Open the DVC repository in `folder` for the `with` block. The default is the folder of the project.
 
     Raises:
-        BukvaError: DVC cannot read the project, or raises an error in the block.
+        BukvaError: DVC cannot read the project, or DVC or the file system raises an error in the block.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -30,7 +30,7 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return path -> the digest that DVC would record for the path now. A missing path has the digest ""."""
+    """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest ""."""
     from dvc_data.hashfile.build import build
 
     def md5(path: Path) -> str:
@@ -45,11 +45,12 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """Return the files that DVC's cache has of the output with this digest.
+    """Find the files of the output with this digest in DVC's cache.
 
-    A key is the path of a file in the output, or "." if the output is a single file. The value is the path of the file
-    in the cache. The dict is empty if the cache lacks any of the files. The digest of a folder ends in `.dir`; under
-    this digest, the cache has a JSON list of the files in the folder.
+    Return the path in the cache for each file of the output, by path in the output. If the output is a single file, the
+    key is ".". The dict is empty if the cache lacks any of the files.
+
+    The digest of a folder ends in `.dir`. Under this digest, the cache has a JSON list of the files in the folder.
     """
     folder = _cache_folder(project_root())
     cached = folder / digest[:2] / digest[2:]
@@ -76,13 +77,13 @@ def has_remote() -> bool:
 
 
 def push() -> tuple[int, int]:
-    """Push all results to the DVC remote: the run cache, which lists all stage executions, and their outputs.
+    """Push DVC's run cache, and all outputs that the run cache lists, to the DVC remote.
 
-    `dvc push --run-cache` is not enough. It pushes all entries of the run cache, but only the outputs in the current
-    dvc.lock and no outputs with `cache: false`. A clone runs a stage again if any of its outputs is missing.
+    `dvc push --run-cache` is not enough. It pushes the whole run cache, but only the outputs in the current dvc.lock,
+    and no outputs with `cache: false`. A clone runs a stage again if any output of the stage is missing.
 
     Returns:
-        The number of stage executions in the run cache, and the number of objects that the remote did not have.
+        The number of stage runs in the run cache, and the number of objects that the remote did not have.
     """
     with dvc_repo() as repo:
         entries = repo.stage_cache.push(None)
@@ -92,7 +93,9 @@ def push() -> tuple[int, int]:
 def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
     """Push the outputs of run cache entries to the DVC remote. Outputs that the local cache lacks are skipped.
 
-    entries: entries of DVC's run cache, each as (key of the stage, file name).
+    Args:
+        repo: an open DVC repository.
+        entries: entries of DVC's run cache. Each entry is the key of a stage and a file name.
 
     Returns:
         The number of objects that the remote did not have.
@@ -105,5 +108,7 @@ def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
     cached = {hash_info for objects in used.values() for hash_info in objects if cache.exists(hash_info.value)}
     sent, failed = repo.cloud.push(cached)
     if failed:
-        raise BukvaError(f"push: {len(failed)} of {len(cached)} objects could not be sent. Run the same command again.")
+        raise BukvaError(
+            f"push: {len(failed)} of {len(cached)} objects could not be sent to the remote. Run the same command again."
+        )
     return len(sent)

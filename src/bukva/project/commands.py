@@ -1,6 +1,6 @@
-"""Write DVC commands that users can copy, read recipes, and parse options `-S`, which set parameters.
+"""Write DVC commands that users can copy, read recipes, and parse options `-S KEY=VALUE`.
 
-A recipe is a YAML file in recipes/ that sets some of the parameters.
+A recipe is a YAML file in recipes/ that sets some of the parameters. Each option `-S` of `dvc exp run` sets one.
 """
 
 import json
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 RECIPES = Path("recipes")
 CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # characters that a shell changes in $(bukva recipe NAME)
-PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
+# text that needs no quotes in Hydra's syntax
+PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)
 
 
 def rerun_command(name: str, params: Mapping[str, Any]) -> str:
-    """Return the DVC command that runs the experiment `name` again, in a temporary folder and as experiment NAME-again.
+    """Return a DVC command that repeats the experiment `name` in a temporary folder, as the new experiment NAME-again.
 
-    params: all parameters of the experiment.
+    `params` are all parameters of the experiment. The command sets those that differ from params.yaml.
     """
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
@@ -38,7 +39,7 @@ def rerun_command(name: str, params: Mapping[str, Any]) -> str:
 def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return the options `-S KEY=VALUE` of `dvc exp run` that change the parameters `current` to `wanted`.
 
-    Values are quoted for a shell. Parameters that `current` does not have are left out.
+    Values are quoted for a shell. Parameters that do not occur in `current` are left out.
     """
     before = flatten(current)
     changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
@@ -46,7 +47,7 @@ def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]
 
 
 def literal(value: Any) -> str:
-    """Write a parameter value in the syntax of Hydra, with which DVC parses options `-S`."""
+    """Return a parameter value in Hydra's syntax. DVC uses Hydra to parse options `-S`."""
     if isinstance(value, list):
         return f"[{','.join(map(literal, value))}]"
     if isinstance(value, str):
@@ -56,7 +57,7 @@ def literal(value: Any) -> str:
 
 
 def descriptions() -> dict[str, str]:
-    """Return name of a recipe -> its description, which is the comment in the first line of its file."""
+    """Return the description of each recipe, by recipe name. It is the comment in the first line of the file."""
     return {
         path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         for path in sorted(RECIPES.glob("*.yaml"))
@@ -64,14 +65,14 @@ def descriptions() -> dict[str, str]:
 
 
 def options(name: str) -> list[str]:
-    """Return the recipe `name` as arguments of `dvc exp run`: ["-S", "model.n_head=4", "-S", ...].
+    """Return the recipe `name` as arguments of `dvc exp run`, for example ["-S", "model.n_head=4", "-S", ...].
 
     Raises:
-        BukvaError: the recipe does not exist, or has an invalid key or value, or a value that a shell would change.
+        BukvaError: the recipe does not exist, has an invalid key or value, or has a value that a shell would change.
     """
     path = RECIPES / f"{name}.yaml"
     if not path.exists():
-        raise BukvaError(f"recipe {name}: this recipe does not exist; use {one_or_another(list(descriptions()))}.")
+        raise BukvaError(f"Recipe {name} does not exist. Use {one_or_another(list(descriptions()))}.")
     read_params()  # reports a mistake in params.yaml as such, not as a mistake in the recipe
     try:
         params, recipe = read_yaml(PARAMS), read_yaml(path)
@@ -83,16 +84,16 @@ def options(name: str) -> list[str]:
     assignments = [f"{key}={literal(value)}" for key, value in flatten(recipe).items()]
     for assignment in filter(CHANGED_BY_SHELLS.search, assignments):
         raise BukvaError(
-            f"{path}, {assignment}: a shell would change the space, * or ?. Write the value into {PARAMS} instead."
+            f"{path}, {assignment}: a shell would change a space, * or ? in the value. Write it into {PARAMS} instead."
         )
     return [word for assignment in assignments for word in ("-S", assignment)]
 
 
 def overrides(settings: Sequence[str]) -> "list[Override]":
-    """Parse the values of options `-S` with Hydra.
+    """Parse options `-S` with Hydra. `settings` has the text after each `-S`, such as `model.n_head=2,4`.
 
     Raises:
-        BukvaError: Hydra cannot parse one of the values.
+        BukvaError: Hydra cannot parse one of the options.
     """
     from dvc.utils.hydra import to_hydra_overrides
     from hydra.errors import HydraException
@@ -101,20 +102,20 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
         return list(to_hydra_overrides(list(settings)))
     except HydraException as error:
         raise BukvaError(
-            f"-S: {_first_line(error)}; use SECTION.KEY=VALUE, with commas between several values."
+            f"-S: {_first_line(error)}. Use SECTION.KEY=VALUE, with commas between several values."
         ) from None
 
 
 def values_of(override: "Override") -> list[str]:
-    """Return `KEY=VALUE` for each value of a parsed option `-S`.
+    """Return one text `KEY=VALUE` for each value of a parsed option `-S`, which may have several values.
 
     Raises:
-        BukvaError: the option has an interval, which has infinitely many values.
+        BukvaError: the option has an interval instead of a list of values.
     """
     key = override.key_or_group
     if override.is_interval_sweep():
         raise BukvaError(
-            f"-S {key}: only `bukva sweep search` takes an interval. Give several values, separated by commas."
+            f"-S {key}: only `bukva sweep search` accepts an interval. Give several values, separated by commas."
         )
     if not override.is_sweep_override():
         return [str(override.input_line)]
@@ -122,7 +123,7 @@ def values_of(override: "Override") -> list[str]:
 
 
 def params_with(settings: Sequence[str]) -> Params:
-    """Return the validated parameters of params.yaml after changes by options `-S`. The file itself is not changed.
+    """Apply options `-S` to the parameters in params.yaml, and return the validated result. The file does not change.
 
     Raises:
         BukvaError: the resulting parameters are not valid.
@@ -137,7 +138,7 @@ def params_with(settings: Sequence[str]) -> Params:
             apply_overrides(changed, list(settings))
             return parse_params(read_yaml(changed), PARAMS.name)
         except DvcException as error:
-            reason = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
+            reason = f"{_first_line(error.__cause__ or error)}. Use a key of {PARAMS}"
         except BukvaError as error:
             reason = _first_line(error)
     raise BukvaError(f"-S {' -S '.join(settings)}: {reason}.")

@@ -1,6 +1,6 @@
-"""Read dvc.lock of any commit: the parameters, dependencies and outputs of each stage when the stage last ran.
+"""Read dvc.lock, in which DVC records the parameters, dependencies and outputs of the last run of each stage.
 
-The file is parsed here, because DVC's API takes 7.8 s for the results of 12 commits.
+The file is parsed here, because DVC's API takes 7.8 s to read the results of 12 commits.
 """
 
 import functools
@@ -19,11 +19,11 @@ PARAMS = "params.yaml"
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage in dvc.lock.
+    """The record of the last run of one stage in dvc.lock.
 
-    params: dotted name of a parameter -> value.
-    deps, outs: path of a dependency or output -> digest. The digest of a file is its MD5. The digest of a folder is the
-        MD5 of the list of its files, followed by `.dir`.
+    params: value of each parameter, by dotted name such as `model.n_head`.
+    deps, outs: digest of each dependency or output, by path. The digest of a file is its MD5. The digest of a folder is
+        the MD5 of the list of its files, followed by `.dir`.
     """
 
     params: Mapping[str, Any]
@@ -36,7 +36,7 @@ StageRecords = Mapping[str, StageRecord]  # name of a stage -> record
 
 @functools.cache
 def parse_yaml(text: str) -> dict[str, Any]:
-    """Parse a text as YAML 1.2 with DVC's parser. Return an empty dict if the text is not YAML, or not a mapping."""
+    """Parse a YAML 1.2 text with DVC's parser. Return an empty dict if the text is not YAML, or not a mapping."""
     from ruamel.yaml import YAML
 
     try:
@@ -47,7 +47,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 
 def parse_lock(text: str) -> StageRecords:
-    """Return stage -> record from the text of a dvc.lock. The dict is empty if the text is not a dvc.lock."""
+    """Return the records in the text of a dvc.lock, by stage name. The dict is empty if the text is not a dvc.lock."""
     return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
 
 
@@ -57,50 +57,50 @@ def _record(raw: Mapping[str, Any]) -> StageRecord:
 
 
 def read_lock(folder: Path = Path()) -> StageRecords:
-    """Return stage -> record from the dvc.lock in a folder. The dict is empty if the file does not exist."""
+    """Return the records in the dvc.lock of a folder, by stage name. The dict is empty if the file does not exist."""
     file = folder / LOCK
     return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:
-    """Return `stage` and the names of all stages on which it depends, also indirectly, in the order of `lock`."""
+    """Return `stage` and the names of all stages on which it directly or indirectly depends, in the order of `lock`."""
     makers = {maker for path in lock[stage].deps if (maker := maker_of(path, lock))}
     needed = {stage}.union(*(upstream(maker, lock) for maker in makers))
     return [name for name in lock if name in needed]
 
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
-    """Return the name of the stage that has this path, or a folder above it, as an output.
+    """Return the name of the stage that writes `path`. The stage has this path, or a folder above it, as an output.
 
-    Return None for a source, such as code or a text of the user.
+    Return None if no stage writes the path, for example for code and the user's texts.
     """
     path_and_parents = {path, *map(str, Path(path).parents)}
     return next((name for name, record in lock.items() if not path_and_parents.isdisjoint(record.outs)), None)
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return path -> digest for the sources of a stage: dependencies that no stage has as an output."""
+    """Return the digests of the dependencies of `stage` that no stage writes (the sources), by path."""
     return {path: md5 for path, md5 in lock[stage].deps.items() if maker_of(path, lock) is None}
 
 
 def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return path -> digest for the sources of a stage and of all stages on which it depends (see `upstream`)."""
+    """Return the digests of the sources (see `sources`) of `stage` and of all stages on which it depends, by path."""
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
 def outputs(lock: StageRecords) -> dict[str, str]:
-    """Return path -> digest for the outputs of all stages."""
+    """Return the digests of the outputs of all stages, by path."""
     return {path: md5 for record in lock.values() for path, md5 in record.outs.items()}
 
 
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
-    """Yield a phrase for each way in which the current project differs from the run that dvc.lock recorded.
+    """Yield a phrase for each difference between the current project and the stage runs that dvc.lock recorded.
 
     Args:
-        stage: only this stage and the stages on which it depends are compared.
-        lock: stage -> record from dvc.lock.
-        params: dotted name of a parameter -> current value.
-        now: path of a source -> current digest. Sources that are missing in `now` are not compared.
+        stage: name of a stage. Only this stage and the stages on which it depends are compared.
+        lock: the records in dvc.lock, by stage name.
+        params: current value of each parameter, by dotted name.
+        now: current digest of each source (see `sources`), by path. Sources that `now` lacks are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():
@@ -115,5 +115,5 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
 
 
 def digest(value: object) -> str:
-    """Write `value` as JSON, and return the first 16 hexadecimal digits of the SHA-256 of the JSON text."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of `value`, written as JSON with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

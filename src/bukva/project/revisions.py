@@ -1,4 +1,7 @@
-"""Find results by name: DVC experiments, branches, tags, commits, and `workspace`, which is the current checkout."""
+"""Find results by name.
+
+A name is a DVC experiment, a branch, a tag, a commit, or `workspace`, which means the current checkout.
+"""
 
 import difflib
 import functools
@@ -15,7 +18,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
 WORKSPACE = "workspace"
-# line about a DVC experiment: git reference (starting commit with a slash after two digits, and name), and its commit
+# "refs/exps/STARTING_COMMIT/NAME COMMIT" for each DVC experiment; the starting commit has a slash after two digits
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -24,7 +27,7 @@ class RefusedError(BukvaError):
 
 
 def git(*arguments: str, **environment: str) -> bytes:
-    """Run git in the project, with `environment` as additional environment variables, and return its output.
+    """Run git in the project and return its output. `environment` has additional environment variables for git.
 
     Raises:
         RefusedError: another user owns the project.
@@ -40,7 +43,7 @@ def git(*arguments: str, **environment: str) -> bytes:
         if trust := re.search(r"git config .*safe\.directory.*", printed):
             raise RefusedError(
                 f"{project_root()}: git does not read this folder, because another user owns it. "
-                f"If you trust this user: {trust[0]}"
+                f"If you trust this user: `{trust[0].strip()}`"
             )
         advice = " Run `git init` and commit the project." if "not a git repository" in printed else ""
         raise BukvaError(f"{project_root()}: git failed in this folder ({printed.partition(chr(10))[0]}).{advice}")
@@ -48,7 +51,7 @@ def git(*arguments: str, **environment: str) -> bytes:
 
 
 def has_identity() -> bool:
-    """Return whether git has a name and an email for new commits, which DVC needs to save experiments."""
+    """Return whether git knows the name and email of the user. DVC needs them to save experiments."""
     if {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"} <= os.environ.keys():
         return True
     try:
@@ -59,7 +62,7 @@ def has_identity() -> bool:
 
 @functools.cache
 def file_at(commit: str, path: str) -> bytes:
-    """Return the content of a file in a commit. Return b"" if the file does not exist or `commit` is ""."""
+    """Return the content of the file `path` in a commit, or b"" if the file does not exist or `commit` is ""."""
     try:
         return git("show", f"{commit}:./{path}") if commit else b""
     except BukvaError:
@@ -67,7 +70,7 @@ def file_at(commit: str, path: str) -> bytes:
 
 
 def commit_of(name: str) -> str:
-    """Return the commit of a git revision, or "" if git does not know the name.
+    """Return the hash of the commit with this name (a git revision), or "" if git does not know the name.
 
     Raises:
         RefusedError: another user owns the project.
@@ -81,7 +84,7 @@ def commit_of(name: str) -> str:
 
 
 def head() -> str:
-    """Return the last commit of the checkout, or "" before the first commit.
+    """Return the hash of the last commit of the checkout, or "" before the first commit.
 
     Raises:
         RefusedError: another user owns the project.
@@ -90,9 +93,9 @@ def head() -> str:
 
 
 def head_or_empty() -> str:
-    """Return the last commit of the checkout, or "" if there is none or git refuses to read the project.
+    """Return the hash of the last commit, or "" if there is no commit or git refuses to read the project.
 
-    This is for callers that can continue without a commit. Others use `head`, which raises an error.
+    Callers that cannot continue without a commit use `head`, which raises an error if git refuses.
     """
     try:
         return head()
@@ -102,11 +105,11 @@ def head_or_empty() -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """The name of a result and the commit that it refers to.
+    """A result with its name and its commit.
 
-    name: the name as the user wrote it, or the name of the experiment.
-    commit: the commit with 40 digits, or "" for the workspace.
-    baseline: the commit from which an experiment started, or "" if this is not an experiment.
+    name: name of the experiment, or the name that the user wrote.
+    commit: hash of the commit that contains the result, or "" for the current checkout (`workspace`).
+    baseline: hash of the commit from which the experiment started, or "" if the result is not an experiment.
     """
 
     name: str
@@ -115,7 +118,7 @@ class Revision:
 
     @property
     def is_workspace(self) -> bool:
-        """Return whether this is the checkout with its uncommitted changes."""
+        """Return whether this result is the current checkout, with uncommitted changes."""
         return self.name == WORKSPACE
 
 
@@ -125,22 +128,21 @@ def experiment_ref(commit: str, name: str) -> str:
 
 
 def experiments() -> list[Revision]:
-    """Return all finished DVC experiments, from every starting commit, sorted by name."""
+    """Return all finished DVC experiments of all starting commits, sorted by name."""
     printed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").decode()
     finished = [Revision(match[3], match[4], match[1] + match[2]) for match in EXPERIMENT.finditer(printed)]
     return sorted(finished, key=lambda experiment: (experiment.name, experiment.baseline))
 
 
 def resolve(name: str) -> Revision:
-    """Find a result by its name: `workspace`, an experiment, or else any revision that git knows.
+    """Return the result with this name. The name is `workspace`, an experiment, or any git revision.
 
-    If several experiments have the same name, the experiment that started from HEAD is used, or else the experiment
-    that started from the nearest ancestor of HEAD. If a branch and an experiment have the same name, `heads/NAME` is
-    the branch.
+    If several experiments have this name, return the experiment that started from HEAD or from the nearest ancestor of
+    HEAD. If a branch and an experiment have this name, return the experiment. The name `heads/NAME` means the branch.
 
     Raises:
-        BukvaError: the name is unknown, the experiment has no result, or several experiments have this name and none
-            of them started from an ancestor of HEAD.
+        BukvaError: the name is unknown; the experiment has no result; or several experiments have this name, and none
+            of them started from HEAD or an ancestor of HEAD.
     """
     if name == WORKSPACE:
         return Revision(name, "")
@@ -154,12 +156,16 @@ def resolve(name: str) -> Revision:
             if commit in by_baseline:
                 return by_baseline[commit]
         choices = " or ".join(f"{each.commit[:10]} (started from commit {each.baseline[:7]})" for each in namesakes)
-        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name; use a commit instead: {choices}.")
+        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name. Use a commit instead: {choices}.")
     if commit := commit_of(name):
         return Revision(name, commit, next((each.baseline for each in finished if each.commit == commit), ""))
     for state in unfinished():
         if state.name == name:
-            remedy = "Run it again" if state.kind in ("failed", "interrupted") else "Run `dvc queue start`, or wait"
+            remedy = (
+                "Run it again"
+                if state.kind in ("failed", "interrupted")
+                else "Run `dvc queue start`, or wait until the experiment ends"
+            )
             raise BukvaError(f"{name} has no result ({state.why}). {remedy}.")
     similar = difflib.get_close_matches(name, [WORKSPACE, *(experiment.name for experiment in finished)])
     hint = f"Similar names: {', '.join(similar)}. " if similar else ""
@@ -169,7 +175,7 @@ def resolve(name: str) -> Revision:
 
 
 def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Download the output `path` of each revision from the DVC remote into the cache. The checkout does not change."""
+    """Download the output `path` of each revision from the DVC remote to DVC's cache. The checkout is unchanged."""
     commits = [revision.commit for revision in revisions if not revision.is_workspace]
     with dvc_repo() as repo:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
@@ -178,23 +184,23 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
 def why_no_snapshots() -> str:
     """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
 
-    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. DVC writes the path of
-    the cache in ASCII, and pushes to a URL with this path, in which "?" and "#" end the path.
+    DVC writes the path of its cache in ASCII, so it fails if the path contains other characters. DVC also uses the path
+    in a URL, so it fails if the path contains "?" or "#", which end the path in a URL.
     """
     root = str(project_root())
     if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):
         return (
-            f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {' '.join(unsupported)}; rename or move "
-            "the folder, or run without --queue and --temp."
+            f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {' '.join(unsupported)}. Rename or move "
+            "the folder, or run experiments without --queue and --temp."
         )
     return ""
 
 
 @dataclass(frozen=True, order=True)
 class Unfinished:
-    """An experiment without a result.
+    """An experiment that has no result yet, or that failed.
 
-    commit: a commit of DVC's stash with the files of the experiment.
+    commit: hash of the commit in DVC's stash that has the files of the experiment.
     why: `queued`, `running`, `interrupted`, `failed` or, if the cause is known, `failed: CAUSE`.
     """
 
@@ -209,9 +215,10 @@ class Unfinished:
 
 
 def unfinished() -> list[Unfinished]:
-    """Return the experiments in DVC's queue, and the running experiments of `dvc exp run --temp`, sorted by name.
+    """Return all experiments without a result, sorted by name.
 
-    A failed experiment that was run again and finished is left out.
+    These are the queued, running and failed experiments of DVC's queue, and the running experiments of `dvc exp run
+    --temp`. A failed experiment is left out if it was run again and then finished.
     """
     finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
     with dvc_repo() as repo:
@@ -236,9 +243,10 @@ def _running(process: Any) -> str:
 
 
 def _failed(process: Any) -> str:
-    """Return "failed: " and the cause: the stage and the last line of its output, or why DVC could not start a stage.
+    """Return "failed: CAUSE", or "failed" if the cause is unknown.
 
-    Return "failed" if the cause is unknown.
+    The cause is the name of the failed stage with the last line of its output, or the reason why DVC cannot run
+    experiments in this folder.
     """
     log = Path((process and process.stdout) or "")
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""

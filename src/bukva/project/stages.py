@@ -1,4 +1,4 @@
-"""Read the stages from dvc.yaml, which defines their names, order, kinds, parameters, dependencies and paths."""
+"""Read dvc.yaml, which defines the order, kind, parameters and dependencies of all stages, and the paths of files."""
 
 import functools
 import re
@@ -33,7 +33,7 @@ class Stage:
 
 @functools.cache
 def stages() -> dict[str, Stage]:
-    """Return name -> stage for all stages, in the order of dvc.yaml.
+    """Return all stages by name, in the order of dvc.yaml.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -51,13 +51,13 @@ def stages() -> dict[str, Stage]:
 
 
 def recorded_stages() -> dict[str, Stage]:
-    """Return name -> stage for the stages that have runs in MLflow: all except `publish`, which has no outputs."""
+    """Return the stages that have runs in MLflow, by name: all except `publish`, which has no outputs."""
     return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model that a training stage makes."""
+    """The model that a training stage trains."""
 
     stage: str
     name: str  # key of the model in metrics.json
@@ -68,7 +68,7 @@ class TrainedModel:
 
 @functools.cache
 def trained_models() -> dict[str, TrainedModel]:
-    """Return name -> model for all training stages, in the order of dvc.yaml."""
+    """Return the models of all training stages by name, such as "gpt", in the order of dvc.yaml."""
     named, labels, models = paths(), _read(LABELS), {}
     for stage, spec in _read(PIPELINE)["stages"].items():
         if spec["meta"]["kind"] == "training":
@@ -80,7 +80,7 @@ def trained_models() -> dict[str, TrainedModel]:
 
 @functools.cache
 def paths() -> dict[str, str]:
-    """Return name -> path for all paths in the `vars` of dvc.yaml.
+    """Return all paths in the section `vars` of dvc.yaml, by name.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
@@ -91,15 +91,16 @@ def paths() -> dict[str, str]:
 # ---- fingerprints: everything that the outputs of a stage depend on
 
 
-Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
+Fingerprint = Mapping[str, Any]  # values of parameters by dotted name, and digests of files by path
 
 MAX_NAMED = 3  # largest number of differences in a message
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """Return everything on which the outputs of a stage depend.
+    """Return the fingerprint of a stage: all parameters and files on which the outputs of the stage depend.
 
-    The dict has dotted name -> value for each parameter, and path -> SHA-256 for each file.
+    A parameter has its dotted name, such as `model.n_head`, as key. A file has its path as key and its SHA-256 as
+    value.
 
     Raises:
         BukvaError: a dependency does not exist.
@@ -112,7 +113,7 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
-    """Describe at most MAX_NAMED differences of two fingerprints. Return "" if the fingerprints are equal."""
+    """Describe the first MAX_NAMED differences of two fingerprints, and count the rest. Return "" if there are none."""
     phrases = []
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
@@ -125,7 +126,7 @@ def differences(before: Fingerprint, now: Fingerprint) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file `path`, or all files in the folder `path`, except for bytecode and hidden (temporary) files."""
+    """Return the file `path`, or all files in the folder `path` without bytecode and hidden (temporary) files."""
     if path.is_file():
         return [path]
     files = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]

@@ -43,9 +43,9 @@ def sentences(tmp_path, content):
 INVALID = "is not a valid Python regular expression"
 NAMES = "is not a valid rule name; use 1 to 40 characters (a-z, 0-9, _), first a letter, but not line_ends."
 MISTAKES = [
-    ({"name": "a", "delet": "x"}, "delet: unknown key with value 'x'; did you mean delete?"),
+    ({"name": "a", "delet": "x"}, "delet: this key is unknown (its value is 'x'). Did you mean `delete`?"),
     ({"delete": "x"}, f"name: '' {NAMES}"),
-    ("x", "'x' (str) is invalid; it should be keys with values."),
+    ("x", "'x' (str) is invalid. The value should have keys with values."),
     ({"name": "А", "delete": "x"}, f"name: 'А' {NAMES}"),
     ({"name": "line_ends", "delete": "x"}, f"name: 'line_ends' {NAMES}"),
     ({"name": "a", "delete": "x", "drop_lines": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
@@ -59,9 +59,9 @@ MISTAKES = [
     ({"name": "a", "replace": "x", "by": r"\n"},
      r"by: '\\n' contains a line end, but a rule is applied to one line at a time; remove the line end."),
     ({"name": "a", "cut_to": ["x"], "delete": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
-    ({"name": "a", "cut_to": "x"}, "cut_to: 'x' (str) is invalid; it should be a valid list."),
-    ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid; it should have at least 1 item after validation, "
-     "not 0."),
+    ({"name": "a", "cut_to": "x"}, "cut_to: 'x' (str) is invalid. The value should be a valid list."),
+    ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid. The value should have at least 1 item after "
+     "validation, not 0."),
     ({"name": "a", "cut_to": ["x"], "cut_from": ["y", "z*"]},
      "cut_from: 'z*' matches in every line; use an expression that matches only a mark."),
     ({"name": "a", "cut_from": ["y", "(z"]},
