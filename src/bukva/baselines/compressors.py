@@ -6,11 +6,11 @@ character of the held-out text:
     8 (C(train + held out) - C(train)) / characters of the held-out text
 
 C is the compressed size in bytes. Both sizes include the header of the format, so the score does not depend on the
-header. Before compression, each character is encoded as one byte, its id. In UTF-8, a Cyrillic letter has two bytes,
-and the score of PPMd is worse by 0.3 bits per character.
+header. Before compression, each character is encoded as one byte, its id. In UTF-8, a Cyrillic letter would have two
+bytes, and the score of PPMd would be worse by 0.3 bits per character.
 
-A compressor does not score texts that are longer than its `max_bytes`. For bz2, the reason is that it cannot look back
-more than 900 kB. For xz, zstd and brotli, the reason is that longer texts take minutes (docs/dev/decisions.md).
+Each compressor has a limit, `max_bytes`. Longer texts are not scored. bz2 has a limit because it cannot look back more
+than 900 kB. xz, zstd and brotli have a limit because longer texts take minutes (docs/dev/decisions.md).
 """
 
 import bz2
@@ -40,9 +40,8 @@ TRAIN = "train"
 class Compressor:
     """A compression format and its settings.
 
-    settings: description of the settings for a table of scores. It ends with the word "adaptive", which ADAPTIVE
-        explains.
-    compress: function that returns the compressed text. The result must be the same in each call.
+    settings: description of the settings for a table of scores. Its last word is "adaptive", which ADAPTIVE explains.
+    compress: deterministic function that returns the compressed text.
     max_bytes: maximum length of the training split and the held-out text together. Longer texts are not scored.
     """
 
@@ -54,8 +53,8 @@ class Compressor:
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
     """Score every compressor in COMPRESSORS on each held-out split.
 
-    A compressor skips a split if this split and the training split together are longer than `max_bytes`.
-
+    A compressor skips a split if this split and the training split together are longer than the
+    `max_bytes` of the compressor.
     Args:
         train: ids of the training split.
         held_out: ids of each held-out split, by name of the split.

@@ -45,8 +45,8 @@ def answer(
 ) -> list[dict[str, Any]]:
     """Continue each prompt with every model, before and after training. All models use the same random numbers.
 
-    Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams continues
-    each prompt twice: with its n-grams and without them.
+    Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams does
+    this twice: with its n-grams and without them.
 
     Args:
         folders: folder of each model, by name of the model.

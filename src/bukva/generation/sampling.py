@@ -1,4 +1,4 @@
-"""Generate text: a model continues a prompt by one id after another.
+"""Generate text: a model continues a prompt, one id at a time.
 
 Each id is drawn from the predictions of the model. For this, the logits are divided by the temperature, and top-k and
 top-p (nucleus sampling; Holtzman et al. 2020) keep only the likeliest ids.

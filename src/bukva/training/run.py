@@ -178,9 +178,9 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
     """Update the weights once. `batch` contains the micro-batches that this process computes.
 
     Returns:
-        (2,) float64 tensor with two numbers for the batch of all processes: the mean loss in nats per id, and the norm
-        of the gradient before clipping. The tensor stays on the device, because reading it would make the CPU wait for
-        the GPU.
+        (2,) float64 tensor with two numbers for the whole batch of all processes: the mean loss in nats per id, and the
+        norm of the gradient before clipping. The tensor stays on the device, because reading it would make the CPU wait
+        for the GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
@@ -202,7 +202,7 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
 def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     """Score the validation split, append a point to the loss curve `state.curve`, and return the point.
 
-    If the loss is the lowest so far, copy the weights to `state.best_weights`. Then start new running sums of the
+    If the loss is the lowest so far, copy the weights to `state.best_weights`. Reset the running sums of the
     training loss and the gradient norm. `rate` is the learning rate of the last update.
 
     Raises:

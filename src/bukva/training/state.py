@@ -33,8 +33,7 @@ class Progress:
     train_nats_per_char: mean training loss since the previous validation score; None before the first update.
     val_nats_per_char: validation loss.
     best_val_nats_per_char: lowest validation loss so far.
-    gradient_norm: mean norm of the gradient before clipping since the previous validation score; None before the first
-        update.
+    gradient_norm: norm of the gradient before clipping, as a mean over the same updates as `train_nats_per_char`.
     """
 
     step: int

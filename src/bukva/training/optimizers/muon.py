@@ -1,4 +1,4 @@
-"""Muon, an optimizer for weight matrices that orthogonalizes the momentum of the gradient.
+"""Muon, an optimizer that orthogonalizes the momentum of weight matrices.
 
 Before each update, the momentum of a matrix is replaced by the nearest matrix with orthonormal rows or columns. So the
 update is equally large in all directions, even in directions that are rare in the gradients.
@@ -44,8 +44,8 @@ MOMENTUM = 0.95
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:
     """Build Muon for the weight matrices of hidden layers, and AdamW for all other parameters.
 
-    AdamW updates vectors (gains and biases), embeddings and the output layer. Embeddings and the output layer are
-    matrices, but each of their rows belongs to a single character.
+    AdamW updates vectors (gains and biases), embeddings and the output layer. Muon does not update embeddings and the
+    output layer, because each of their rows belongs to a single character.
     """
     groups: list[dict[str, Any]] = [
         {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}
@@ -73,7 +73,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Optimizer for weight matrices that orthogonalizes the momentum of the gradient.
+    """Optimizer that updates weight matrices by their orthogonalized momentum.
 
     Args:
         groups: parameter groups. In each group, `n_stacked` is the number of matrices that are stacked along the rows
