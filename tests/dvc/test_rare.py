@@ -140,7 +140,7 @@ def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, 
     wait_until(lambda: not project.processes(stage_module("train-gpt")))
     assert "Traceback" not in running.printed
     if name == "SIGKILL":
-        assert "of 2 was killed by SIGKILL, and the others were stopped" in running.printed
+        assert "of 2 was killed by SIGKILL. The other processes were stopped" in running.printed
 
 
 def test_a_remote_that_cannot_take_results_is_one_sentence(project):

@@ -68,11 +68,14 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
     monkeypatch.setattr(distributed, "n_cores", lambda: 2)
     words = (
-        r"train_gpt.processes: 9 processes are too many for the 2 usable cores of this machine. Use at most 8 on each "
+        r"train_gpt.processes: this machine would run 9 processes, which is too many for its 2 usable cores. Use at "
+        r"most 8 processes per machine"
     )
     with pytest.raises(BukvaError, match=words):
         launch(9)
     monkeypatch.setenv("PET_NNODES", "3")
-    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES. Use a multiple of 3."
+    words = (
+        r"train_gpt.processes: 4 processes cannot be divided equally among 3 machines \(PET_NNODES\). Use a multiple"
+    )
     with pytest.raises(BukvaError, match=words):
         launch(4)

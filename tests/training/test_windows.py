@@ -74,7 +74,7 @@ def test_all_starts_of_random_windows_are_equally_likely():
     counts = np.bincount(batches.starts(1), minlength=4)
     assert len(counts) == 4
     np.testing.assert_allclose(counts / 4000, 0.25, atol=0.03)
-    with pytest.raises(ValueError, match="5 ids are too few for a window of 5 ids"):
+    with pytest.raises(ValueError, match=r"5 ids are too few for `block_size=5`. Use 6 or more"):
         windows(n=T)
 
 

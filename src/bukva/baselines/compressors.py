@@ -1,16 +1,16 @@
 """Score general-purpose compressors as language models.
 
-The score of a compressor is the number of bits that the held-out text adds to the compressed training split, divided by
-the number of characters of the held-out text:
+The score of a compressor is the number of bits that the held-out text adds to the compressed training split, per
+character of the held-out text:
 
     8 (C(train + held out) - C(train)) / characters of the held-out text
 
-C is the compressed size in bytes. The header of the format is part of both sizes, so it cancels. Before compression,
-each character is replaced by one byte, its id. In UTF-8 a Cyrillic letter takes two bytes, which would make the score
-of PPMd worse by 0.3 bits per character.
+C is the compressed size in bytes. Both sizes include the header of the format, so the score does not depend on the
+header. Before compression, each character is encoded as one byte, its id. In UTF-8, a Cyrillic letter would have two
+bytes, and the score of PPMd would be worse by 0.3 bits per character.
 
-Each compressor has a limit, `max_bytes`. Longer texts are not scored, because bz2 cannot look back more than 900 kB,
-and xz, zstd and brotli would take minutes (docs/dev/decisions.md).
+Each compressor has a limit, `max_bytes`. Longer texts are not scored. bz2 has a limit because it cannot look back more
+than 900 kB. xz, zstd and brotli have a limit because longer texts take minutes (docs/dev/decisions.md).
 """
 
 import bz2
@@ -40,9 +40,9 @@ TRAIN = "train"
 class Compressor:
     """A compression format and its settings.
 
-    settings: description of the settings, shown in a table. Its last word, "adaptive", is explained by ADAPTIVE.
-    compress: deterministic function that maps a text to the compressed text.
-    max_bytes: maximum length of the training split and the held-out text together; longer texts are not scored.
+    settings: description of the settings for a table of scores. Its last word is "adaptive", which ADAPTIVE explains.
+    compress: deterministic function that returns the compressed text.
+    max_bytes: maximum length of the training split and the held-out text together. Longer texts are not scored.
     """
 
     settings: str
@@ -53,15 +53,16 @@ class Compressor:
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
     """Score every compressor in COMPRESSORS on each held-out split.
 
-    A compressor is not scored on a split if the training split and this split together are longer than its `max_bytes`.
-
+    A compressor skips a split if this split and the training split together are longer than the
+    `max_bytes` of the compressor.
     Args:
         train: ids of the training split.
-        held_out: split -> ids.
-        vocab_size: number of different ids. With more than 256, nothing is scored.
+        held_out: ids of each held-out split, by name of the split.
+        vocab_size: number of different ids. If there are more than 256, nothing is scored, because one byte cannot
+            represent an id.
 
     Returns:
-        split -> name of a compressor -> bits per id. A split without scores maps to {}.
+        Bits per id, by name of the split and name of the compressor. A split without scores has an empty dictionary.
     """
     result: dict[str, dict[str, float]] = {split: {} for split in held_out}
     if vocab_size > MAX_SYMBOLS:
@@ -87,7 +88,8 @@ def _as_bytes(ids: Ids) -> bytes:
     return np.asarray(ids, np.uint8).tobytes()
 
 
-# Compresses with 7-Zip's variant of PPMd. Ctrl-C also reaches this process; the default handler ends it immediately.
+# Program that compresses its standard input with 7-Zip's variant of PPMd. Ctrl-C also interrupts this program. With the
+# default handler, it ends immediately.
 PPMD = """
 import signal, sys, pyppmd
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -97,9 +99,9 @@ sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush(
 
 
 def _ppmd(text: bytes) -> bytes:
-    """Compress a text with PPMd, in a subprocess.
+    """Compress a text with PPMd in a subprocess.
 
-    pyppmd acquires the GIL so often that two threads would be slower than two calls in sequence.
+    Threads would be slower: pyppmd acquires the GIL so often that two threads take longer than two calls in sequence.
     """
     return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
 

@@ -11,22 +11,27 @@ from bukva.text.scores import Baselines
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.text.tokenizers.char import CharTokenizer
 
-Rows = dict[str, dict[str, float]]  # split -> baseline -> bits per character
+Rows = dict[str, dict[str, float]]  # bits per character, by name of the split and name of the baseline
 
 
 def compress(text: HeldOut) -> Rows:
-    """Score the compressors on val and test. Return split -> name of a compressor -> bits per character."""
+    """Score the compressors on the held-out splits.
+
+    Return bits per character, by name of the split and name of the compressor.
+    """
     chars, n_symbols = _as_characters(text.splits, text.tokenizer)
     return compressors.scores(chars["train"], {split: chars[split] for split in text.held_out_splits}, n_symbols)
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
-    """Score the unigram, the bigram and the n-grams of the training split. Combine the scores with `compressed`.
+    """Score the baselines that are counted on the training split, and combine the scores with `compressed`.
+
+    These baselines are the unigram, the exact bigram, and the n-grams of each order in `orders`.
 
     Args:
         text: all splits.
         ngrams: n-gram counts of the training split. With `None`, n-grams are not scored.
-        orders: n-gram orders to score. Each order is a baseline, such as "ngram_6".
+        orders: n-gram orders to score. Each order is one baseline; for example, order 6 is "ngram_6".
         compressed: scores of the compressors, as returned by `compress`.
     """
     nats = {
@@ -42,7 +47,10 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
-    """Return "ngram_ORDER" -> split -> (n,) nats of the held-out ids."""
+    """Return the losses in nats of all scored ids, by name of the baseline and name of the split.
+
+    The name of the baseline of order 6 is "ngram_6". Each array has the shape (n,), for n scored ids of the split.
+    """
     result: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
     for split in text.held_out_splits:
         works = text.passages(split, max(orders) - 1)
@@ -68,9 +76,9 @@ def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed:
 
 
 def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
-    """Return the splits with one id per character, and the number of different ids.
+    """Return the splits encoded with one id per character, and the number of different ids.
 
-    If the tokenizer does not encode characters one by one, the splits are decoded and encoded again.
+    If an id of `tokenizer` is a byte or a token, the splits are decoded, and then encoded with a character tokenizer.
     """
     if tokenizer.alphabet is not None:
         return splits, len(tokenizer)

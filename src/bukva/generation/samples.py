@@ -1,4 +1,4 @@
-"""Generate samples: every model, before and after training, continues the same prompts, as in the lecture notes."""
+"""Generate samples: every model continues the same prompts before and after training, as in the lecture notes."""
 
 import itertools
 from operator import itemgetter
@@ -16,9 +16,10 @@ from bukva.generation.sampling import generate
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 
-STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}  # state -> weights to load
+# weights to load for each state
+STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
 NETWORK = ", without its n-grams"  # suffix of the state of a GPT whose n-grams are switched off
-OTHER_TEMPERATURES = (0.5, 1.0)  # additional temperatures of trained models; 1 does not change the probabilities
+OTHER_TEMPERATURES = (0.5, 1.0)  # other temperatures for trained models; 1 does not change the probabilities
 
 PAGE = """\
 # Samples
@@ -44,20 +45,20 @@ def answer(
 ) -> list[dict[str, Any]]:
     """Continue each prompt with every model, before and after training. All models use the same random numbers.
 
-    Trained models also generate at OTHER_TEMPERATURES. A GPT with n-grams generates once with and once without its
-    n-grams.
+    Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams does
+    this twice: with its n-grams and without them.
 
     Args:
-        folders: name of a model -> its folder.
+        folders: folder of each model, by name of the model.
         prompts: texts to continue.
         params: section `sample` of params.yaml.
-        machine: device and precision to generate with.
-        ngrams: folder from which the n-gram counts of the training split are read if it contains them.
+        machine: device and precision of the generation.
+        ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
 
     Returns:
-        One dict per continuation, sorted by the number of the prompt. The keys are `prompt` (the number of the prompt,
-        from 0), `model`, `state`, `temperature`, `read` (the prompt after `sample.unknown` was applied to it) and
-        `written` (the continuation).
+        One dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0), `model`,
+        `state`, `temperature`, `read` (the prompt after `sample.unknown` was applied to it) and `written` (the
+        continuation).
 
     Raises:
         BukvaError: a prompt contains a character outside the vocabulary, and `sample.unknown` is `error`.
@@ -87,20 +88,20 @@ def answer(
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:
-    """Return the random number generator for the prompt with this number. The first prompt has the number 1."""
+    """Return the random number generator for prompt `number`, counted from 1."""
     return torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     )
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
-    """Return the content of reports/samples.md: for each prompt, all continuations at `sample.temperature`.
+    """Return the content of reports/samples.md. It shows all continuations of each prompt at `sample.temperature`.
 
     Args:
         answers: the continuations, as returned by `answer`.
         prompts: the prompts, in the same order as for `answer`.
         params: section `sample` of params.yaml.
-        unit: name of the unit that the models generate: "character", "byte" or "token".
+        unit: what an id of the models encodes: "character", "byte" or "token".
         why: sentence that says how the prompts were chosen.
     """
     # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
@@ -114,6 +115,6 @@ def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit
 
 
 def to_json(answers: list[dict[str, Any]], prompts: list[str], params: Sample) -> dict[str, Any]:
-    """Return the content of data/samples.json: the settings of the sampling, the prompts, and all continuations."""
+    """Return the content of data/samples.json: the sampling settings, the prompts, and all continuations."""
     settings = params.model_dump(include={"seed", "temperature", "top_k", "top_p"})
     return {**settings, "prompts": prompts, "answers": answers}

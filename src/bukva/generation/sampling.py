@@ -1,16 +1,17 @@
-"""Continue a prompt: draw one id after another from the predictions of a model.
+"""Generate text: a model continues a prompt, one id at a time.
 
-The logits are divided by the temperature. Then top-k and top-p (nucleus sampling; Holtzman et al. 2020) keep only the
-likeliest ids.
+Each id is drawn from the predictions of the model. For this, the logits are divided by the temperature, and top-k and
+top-p (nucleus sampling; Holtzman et al. 2020) keep only the likeliest ids.
 
-The context is a window at the end of the text. In the lecture notes, the model sees the last block_size characters, and
-all of them are computed again for every new character. Here the window grows until it contains block_size ids. Then its
-start moves forward by half a block. So the context is between half a block and a whole block long, as when the model is
-scored (bukva.models.window_rule).
+The model sees a window at the end of the text. The window grows until it contains block_size ids. Then its start moves
+forward by half a block, and the window grows again. So in a long text, the context has between half a block and a whole
+block. The same is true when the model is scored (bukva.models.window_rule). The lecture notes proceed differently:
+their context is always the last block_size characters, and all of them are computed again for every new character.
 
-While the start of the window does not move, the KV cache is valid, and a new id costs the computation of one position
-instead of block_size positions. When the start moves, the cache must be computed again: learned position embeddings are
-absolute, and even with rotary positions the keys of the upper layers depend on the ids that left the window.
+As long as the start of the window does not move, the KV cache is valid. Then a new id costs the computation of one
+position instead of block_size positions. When the start moves, the cache must be computed again. One reason is that
+learned position embeddings are absolute. The other reason also applies to rotary positions: the keys of the upper
+layers depend on the ids that left the window.
 
 The n-grams of a model also use the ids before the window.
 """
@@ -34,16 +35,16 @@ def generate(
     top_p: float,
     rng: torch.Generator,
 ) -> Tensor:
-    """Return the (B, n_chars) ids with which a model continues B prompts of equal length.
+    """Continue B prompts of equal length. Return the (B, n_chars) new ids.
 
     Args:
         model: model in evaluation mode.
         ids: (B, T) ids of the prompts, T >= 1.
         n_chars: number of ids to generate for each prompt.
         temperature: divisor of the logits. With 0, the likeliest id is always chosen.
-        top_k: draw only from this number of likeliest ids. With 0, draw from all ids.
-        top_p: draw only from the likeliest ids, as few as are needed for this sum of probabilities. With 1, draw from
-            all ids.
+        top_k: number of likeliest ids to draw from. With 0, draw from all ids.
+        top_p: draw from the smallest set of likeliest ids whose probabilities sum to at least `top_p`. With 1, draw
+            from all ids.
         rng: random number generator on the CPU.
     """
     steps = generate_each(model, ids, n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
@@ -62,9 +63,9 @@ def generate_each(
     top_p: float,
     rng: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Generate one id per step for each of B prompts. Yield the (B,) new ids, and the (B, V) logits that predict them.
+    """Continue B prompts step by step. Yield the (B,) new ids of each step, and the (B, V) logits that predicted them.
 
-    The arguments are those of `generate`.
+    V is the number of ids in the vocabulary. The arguments are those of `generate`.
     """
     T, n_before = ids.shape[1], model.config.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
@@ -84,19 +85,20 @@ def generate_each(
 
 
 def window_start(stop: int, block_size: int) -> int:
-    """Return the start of the window that ends before the id with index `stop`.
+    """Return the index of the first id in the window that ends right before index `stop`.
 
-    The start is 0 if all `stop` ids fit into a block. Otherwise the window has between half a block and a whole block.
+    The result is 0 if the first `stop` ids fit into `block_size` ids. Otherwise, the window has at least half of
+    `block_size` and at most `block_size` ids.
     """
     stride = stride_of(block_size)
     return max(0, -(-(stop - block_size) // stride)) * stride
 
 
 def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """Draw (B,) ids from (B, V) logits, after applying the temperature, top-k and top-p (see `generate`).
+    """Draw (B,) ids from (B, V) logits, with the given temperature, top-k and top-p (see `generate`).
 
-    The ids are drawn on the CPU, so that random numbers do not depend on the device, and returned on the device of
-    `logits`.
+    The ids are drawn on the CPU, so that the random numbers do not depend on the device. They are returned on the
+    device of `logits`.
     """
     device, logits = logits.device, logits.cpu()
     if temperature == 0:
@@ -108,10 +110,10 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Return the (B, V) logits with -inf for every id that is removed by top-k or top-p.
+    """Apply top-k and then top-p to (B, V) logits. Return the logits, with -inf for every removed id.
 
-    First, only the `top_k` likeliest ids are kept. Then, of these ids, only the likeliest are kept: as few as are
-    needed for a sum of probabilities of at least `top_p`.
+    Top-k keeps the `top_k` likeliest ids. The probabilities of these ids are scaled to sum to 1. Then top-p keeps the
+    smallest set of likeliest ids whose probabilities sum to at least `top_p`. `top_k=0` and `top_p=1` remove nothing.
     """
     if top_k == 0 and top_p == 1:
         return logits

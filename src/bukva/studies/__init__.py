@@ -1,1 +1,1 @@
-"""Study what the attention and the n-grams of a trained GPT do, in numbers and charts."""
+"""Studies of a trained GPT. They measure what its attention and its n-grams do, and draw charts of the results."""

@@ -1,4 +1,4 @@
-"""Draw the charts of the attention study. `bukva attention` writes the charts as PNGs next to attention.json."""
+"""Draw the charts of the attention study. `bukva attention` writes them as PNG files next to attention.json."""
 
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,19 @@ from bukva.core.files import atomic_folder, write_json
 from bukva.report.charts import BITS, COLORS, GPT_COLOR, Spec, colors, reference_line, save, to_spec, visible
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
-PANEL = 11  # pixels; side of the square that shows one attention weight
-SECOND_ROLE = 0.1  # minimum score of a head's second-best role; the chart leaves out lower ones
+PANEL = 11  # side in pixels of the square that shows one attention weight
+SECOND_ROLE = 0.1  # minimum score of a head's second-best role; the chart leaves out roles with a lower score
 # colors of scores without and with the scale, and of models without and with the mask
 RAW, SCALED = GPT_COLOR, COLORS["learned"]
 UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart to `folder`, which is replaced atomically.
+    """Write attention.json and a PNG of each chart to `folder`. An existing folder is replaced atomically.
 
     Args:
         numbers: the return value of attention_study.study.
-        folder: the folder to replace.
+        folder: the folder to write.
         model: the digest of the studied weights. The report page shows the study only for a GPT with these weights.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
@@ -37,8 +37,8 @@ def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
 def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
     """Draw the attention weights of each head on the sentence of the study, in one panel per head.
 
-    `numbers` is the content of attention.json, and `state` is "untrained" or "trained". The title of a panel names the
-    best role of the head.
+    The title of a panel names the best role of the head, which is the kind of character that the head attends to most.
+    `numbers` is the content of attention.json, and `state` is "untrained" or "trained".
     """
     n_head, T, _ = np.shape(numbers["weights"][state][0])
     weights = dict(zip(head_table(numbers, state)["name"], np.concatenate(numbers["weights"][state]), strict=True))
@@ -54,9 +54,10 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
 
 
 def heads(numbers: dict[str, Any]) -> Spec:
-    """Draw three tables, in which a row is a layer and a column is a head.
+    """Draw three tables of the heads of the trained GPT. In each table, a row is a layer and a column is a head.
 
-    The tables show the relative entropy, the mean distance to the attended characters, and the best roles of each head.
+    The first table shows the relative entropy of each head's weights. The second shows the mean distance to the
+    attended characters. The third shows the best roles, which are the kinds of character that the head attends to most.
     `numbers` is the content of attention.json.
     """
     table = head_table(numbers, "trained")
@@ -79,9 +80,9 @@ def heads(numbers: dict[str, Any]) -> Spec:
 
 
 def _two_roles(scores: dict[str, float]) -> str:
-    """Format the best role of a head with its score. `scores` is role -> score.
+    """Format the best role of a head with its score. `scores` contains the score of each role, by name of the role.
 
-    A second line has the second-best role, if its score is at least SECOND_ROLE.
+    If the second-best role has a score of at least SECOND_ROLE, this role is added on a second line.
     """
     (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
@@ -94,10 +95,10 @@ def _cells(
 
     Args:
         rows: one row per cell.
-        x, y: the columns of `rows` that give the position of a cell.
-        value: the column that gives the color. Larger values are darker, and `top` is the darkest.
-        text: the column that gives the text.
-        top: the maximum of the color scale, whose minimum is 0.
+        x, y: the encodings that give the position of a cell.
+        value: the column of `rows` that gives the color. Larger values are darker.
+        text: the encoding that gives the text of a cell.
+        top: the value with the darkest color. The color scale begins at 0.
         scheme: the name of the color scale in Vega.
         size: the font size in pixels.
     """
@@ -109,10 +110,10 @@ def _cells(
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
-    """Draw the losses of a small GPT with the causal mask and without it.
+    """Draw the losses of a small GPT that was trained with the causal mask and without it.
 
-    One panel shows the losses for targets inside the window, the other for the target after the window. `numbers` is
-    the content of attention.json.
+    One panel shows the losses for targets inside the window, and the other panel for the target after the window.
+    `numbers` is the content of attention.json.
     """
     leaked = numbers["leak"]
     models = {"masked": SCALED, "unmasked": RAW}
@@ -136,9 +137,10 @@ def leak(numbers: dict[str, Any]) -> Spec:
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
-    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax.
+    """Draw what changes when attention scores are divided by the square root of the head size.
 
-    `numbers` is the content of attention.json.
+    The charts show the variance of the scores, and the largest weight and the entropy after the softmax. `numbers` is
+    the content of attention.json.
     """
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
@@ -174,8 +176,8 @@ def scale(numbers: dict[str, Any]) -> Spec:
 def forecast(numbers: dict[str, Any]) -> Spec:
     """Draw the predictions of the GPT for each character of a generated text.
 
-    The upper table shows the likeliest characters. The lower table shows the entropy of the predicted distribution
-    at several temperatures. `numbers` is the content of attention.json.
+    The upper table shows the likeliest characters. The lower table shows the entropy of the predicted distribution at
+    several temperatures. `numbers` is the content of attention.json.
     """
     unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
     top = pd.DataFrame(

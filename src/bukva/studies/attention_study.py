@@ -27,8 +27,8 @@ from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-IDS_PER_WINDOW = 32  # ids scored by context length, per window of the study; each needs one forward pass per length
-SENTENCE = 24  # characters of the default sentence; the chart of a longer one is not legible
+IDS_PER_WINDOW = 32  # ids scored for each window of the study; each needs one forward pass for each context length
+SENTENCE = 24  # characters of the default sentence; the chart of a longer sentence is not legible
 SEED = 1337
 
 
@@ -38,9 +38,10 @@ def study(
     """Study the attention of a GPT before and after training.
 
     Args:
-        states: "untrained" and "trained" -> the GPT in this state.
+        states: the GPT before and after training, under the keys "untrained" and "trained".
         tokenizer: the tokenizer of the GPT.
-        splits: "train" and "val" -> ids of the split. Statistics are computed on val.
+        splits: ids of the training and the validation split, under the keys "train" and "val". Statistics are computed
+            on "val".
         params: section `evaluate` of params.yaml. It has the sentence, the number of windows, and the number of updates
             for `leak`.
         machine: the device on which `leak` trains its models.
@@ -54,7 +55,7 @@ def study(
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
     sentence = composed(tokenizer, params.attention_sentence) or default_sentence(tokenizer, val, min(SENTENCE, T))
-    check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
+    check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another sentence, or '' for a line of val")
     ids = tokenizer.encode(sentence)[:T]
     sentence_ids = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
@@ -84,10 +85,10 @@ def study(
 
 
 def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """Return the first n_chars characters of the first line that is long enough.
+    """Return the first `n_chars` characters of the first line that has at least `n_chars` characters.
 
     The text before the first newline is skipped, because it may be an incomplete line. If no line is long enough,
-    return the first n_chars characters of the text.
+    return the first `n_chars` characters of the text.
     """
     text = tokenizer.decode(ids[:100_000])
     lines = text.split("\n")[1:]  # the first line may be incomplete
@@ -100,15 +101,19 @@ def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
     """Measure how many bits per character are lost when heads average the past instead of attending.
 
+    A head that averages gives the same weight to the current position and to each earlier position.
+
     Args:
         gpt: the model.
         runs: the passages to score.
         tokenizer: the tokenizer of the model.
 
     Returns:
+        A dictionary with three values:
         bits_per_char: the score of the unchanged model.
-        all_uniform: the bits lost when every head averages.
-        heads_uniform: (n_layer, nh), the bits lost when only one head averages, for each head.
+        all_uniform: the bits per character that are lost when every head averages.
+        heads_uniform: the bits per character that are lost when only one head averages, as a nested list with one row
+            per layer and one column per head.
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -137,12 +142,13 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
         gpt: the model.
         ids: (N,) ids of the text.
         tokenizer: the tokenizer of the ids.
-        n_ids: the number of ids to score, spread evenly over the text. They are the same for every context length.
+        n_ids: the number of ids to score, spread evenly over the text. The same ids are scored for every context
+            length.
 
     Returns:
         One dictionary per context length:
         chars: the context length in ids.
-        bits_per_char: the score.
+        bits_per_char: the score with this context length.
         standard_error: the standard error of the difference between this score and the score with block_size ids.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
@@ -167,41 +173,43 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
 @torch.inference_mode()
 def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
-    """Return the (N, T) nats of (N, T + 1) ids, without the first id of each window, which is not scored."""
+    """Return the (N, T) losses in nats of N windows with T + 1 ids each. The first id of a window is only context."""
     logits = model(windows[:, :-1])  # (N, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
     return nats.double().view(len(windows), -1)
 
 
-# ---- the mask: without it, the model copies its targets from its inputs
+# ---- the causal mask: without the mask, a model copies its targets from its inputs
 
 N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32  # small enough to be fast, and large enough to show the leak
 N_SCORED = 128  # windows of val to score
-POINTS = 20  # how often val is scored during a training
+POINTS = 20  # number of times that val is scored during a training
 
 
 def leak(
     config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
 ) -> dict[str, Any]:
-    """Train a small GPT twice, with the causal mask and without it, from the same initial weights on the same batches.
+    """Train a small GPT twice: with the causal mask and without it. Initial weights and batches are the same.
 
     Without the mask, position t sees character t + 1, which is its target. So the loss falls to nearly zero, even on
-    held-out text. This loss is meaningless, because generation needs the character after the window. The unmasked model
-    predicts this character worse than the masked model does.
+    held-out text. This low loss is misleading. To generate text, a model must predict the character after the window,
+    and the unmasked model does this worse than the masked model.
 
     Args:
         config: the configuration of the studied GPT. The small GPT has fewer layers, shorter windows and no n-grams.
-        splits: "train" and "val" -> ids of the split.
+        splits: ids of the training and the validation split, under the keys "train" and "val".
         tokenizer: the tokenizer of the ids.
         n_steps: the number of updates of each training.
         machine: the device of the trainings.
 
     Returns:
+        A dictionary:
         n_layer, block_size: the shape of the small GPT.
         steps: the numbers of the updates after which val was scored.
-        masked, unmasked: the losses of each model on val in bits per character. `in_sight` is a list with one loss per
-            entry of `steps`, for targets that are also inputs of their window. `out_of_sight` is the loss after the
-            last update, for the target that follows each window.
+        masked, unmasked: for each of the two models, a dictionary with its losses on val in bits per character.
+            `in_sight` is a list with one loss for each entry of `steps`, for targets inside the windows. The unmasked
+            model sees these targets. `out_of_sight` is the loss after the last update, for the targets right after the
+            windows.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -242,13 +250,16 @@ N_IDS = 32
 def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     """Continue a prompt, and record the predicted distribution of each generated id.
 
-    At most N_IDS ids are generated, fewer if block_size is smaller. A prompt that is too long is cut at its end.
+    N_IDS ids are generated, or fewer if block_size is smaller. If the prompt and these ids are together longer than
+    block_size, the end of the prompt is cut off.
 
     Returns:
+        A dictionary:
         prompt: the prompt that was continued.
-        temperatures: the temperatures of the entropies.
-        chars: a list with one dictionary per generated id. `char` is the text of the id, `top` has the likeliest ids as
-            [text, probability], and `entropy` has the entropy in bits at each temperature.
+        temperatures: the temperatures at which entropies are computed.
+        chars: a list with one dictionary for each generated id. `char` is the text of the id. `top` is a list of the
+            likeliest ids, each as [text, probability]. `entropy` has the entropy of the distribution in bits at each
+            temperature.
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -274,7 +285,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     }
 
 
-# ---- the scale: attention scores are divided by the square root of the head size
+# ---- the scale: attention scores are divided by the square root of the head size hs
 
 RAW, SCALED = "q·k", "q·k / √hs"
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
@@ -282,14 +293,17 @@ KEYS, DRAWS = 64, 2000  # number of keys per query, number of queries
 
 
 def scale_table() -> list[dict[str, Any]]:
-    """Compute attention from random queries to random keys of variance 1, with and without the scale.
+    """Compute attention weights of random queries and keys, with and without dividing the scores by √hs.
+
+    hs is the head size. All components of the queries and keys have variance 1.
 
     Returns:
-        Two dictionaries per head size, one for the scores "q·k" and one for "q·k / √hs":
-        head_size, scores: the head size and the name of the scores.
+        Two dictionaries for each head size, one for undivided scores ("q·k") and one for divided scores ("q·k / √hs"):
+        head_size, scores: the head size, and the name of the scores.
         variance: the variance of the scores.
-        peak: the largest weight of a query, as the mean over queries.
-        entropy: the entropy of the weights of a query in nats, as the mean over queries. Its maximum is ln 64.
+        peak: the largest weight of a query, averaged over queries.
+        entropy: the entropy of the weights of a query in nats, averaged over queries. The maximum is ln 64, for 64
+            keys.
     """
     rows = []
     for hs in HEAD_SIZES:

@@ -1,4 +1,7 @@
-"""Draw the charts and format the table of the counting study. `bukva counting` writes the charts as PNGs."""
+"""Draw the charts of the counting study, and format its table for the terminal.
+
+`bukva counting` prints the table and writes the charts as PNG files.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +13,16 @@ import pandas as pd
 from bukva.core.files import atomic_folder, write_json
 from bukva.report.charts import COLORS, GPT_COLOR, Spec, colors, save, to_spec, visible
 
-COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # color scale; black text is legible on all of it
+COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # color scale; black text is legible on each color
 NEITHER = "#cfcfcf"
-LEAST, MOST = 0.25, 0.75  # ends of the color scale: shares of counting; few characters have a share outside this range
+LEAST, MOST = 0.25, 0.75  # shares of counting at the ends of the color scale; few characters are outside this range
 COLUMNS = 60  # characters per row of the passage
 WORD = 12  # a space in the last WORD columns of a row ends the row
 COLUMN = 14  # width of a column in pixels
 
 
 def counting_report(numbers: dict[str, Any], folder: Path) -> None:
-    """Write counting.json and a PNG of each chart to `folder`, which is replaced atomically.
+    """Write counting.json and a PNG of each chart to `folder`. An existing folder is replaced atomically.
 
     `numbers` is the return value of counting_study.study.
     """
@@ -40,14 +43,17 @@ def counting_report(numbers: dict[str, Any], folder: Path) -> None:
 
 
 def table(numbers: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table for the terminal with the score of each predictor."""
+    """Yield the lines of a table for the terminal with the score of each predictor.
+
+    `numbers` is the content of counting.json.
+    """
     names = {
         "bigram": "bigram, counted",
         "ngrams": f"n-grams of order {numbers['orders'][-1]}, counted",
         "network": "GPT without its n-grams",
         "together": "GPT with its n-grams",
     }
-    yield f"bits per character over the same {numbers['scores']['chars']:,} characters of val:"
+    yield f"Bits per character over the same {numbers['scores']['chars']:,} characters of val:"
     for name, label in names.items():
         yield f"  {label:28} {numbers['scores'][name]:.3f}"
     if not numbers["by_position"]:
@@ -55,9 +61,10 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
 
 
 def passage(numbers: dict[str, Any]) -> Spec:
-    """Draw a passage of text, in which colors and bars show the contributions to the prediction of each character.
+    """Draw a passage of text that shows how much counting and learning contributed to the prediction of each character.
 
-    The background of a character shows the share of counting. The bar below a character shows the n-gram order that
+    The background color of a character shows the share of counting, which is the fraction of the gain over uniform
+    guessing that is credited to the n-grams. The height of the bar below the character shows the n-gram order that
     contributed most. `numbers` is the content of counting.json.
     """
     orders = numbers["orders"]
@@ -86,7 +93,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
     background = base.encode(x=x, x2="right:Q", y=top, y2="foot:Q")
     chart = alt.layer(
         background.mark_rect(fill=NEITHER, stroke="white"),
-        background.mark_rect(stroke="white").encode(color=share),  # only where there is a share
+        background.mark_rect(stroke="white").encode(color=share),  # not drawn where the share is None
         base.mark_rect(fill="#404040", stroke="white").encode(x=x, x2="right:Q", y=foot, y2="order:Q"),
         base.mark_text(font="monospace", fontSize=14, baseline="middle", dy=13).encode(
             x="middle:Q", y="row:Q", text="text:N", color=alt.Color("ink:N", scale=None)
@@ -105,13 +112,12 @@ def passage(numbers: dict[str, Any]) -> Spec:
 
 
 def layout(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
-    """Arrange characters in rows of at most COLUMNS columns.
+    """Arrange characters in rows of at most COLUMNS columns. Each entry of `chars` has the text of one character.
 
-    A row ends after a newline, after a space in its last WORD columns, or when it is full.
+    A row ends after a newline, after a space in its last WORD columns, or when the row is full.
 
     Yields:
-        (row, first column, column after the last one, character) of each character. The character is an entry of
-        `chars`.
+        For each character: its row, its first column, the column after its last column, and its entry of `chars`.
     """
     row, left, before = 0, 0, ""
     for char in chars:
@@ -124,13 +130,15 @@ def layout(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[st
 
 
 def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str], title: str) -> Spec:
-    """Draw the bits of each predictor and, in a second panel, the share of the network.
+    """Draw two panels: the loss of each predictor, and the share of the network.
+
+    The share of the network is the fraction of the gain over uniform guessing that is credited to the network.
 
     Args:
         numbers: the return value of counting_study.study.
-        rows: summaries of groups of characters (see counting_study.summary), one for each entry of the x axis.
-        names: the labels of `rows` on the x axis. The last row is not part of the series, so its points are not
-            connected with the lines.
+        rows: summaries of groups of characters (see counting_study.summary), one group for each entry of the x axis.
+        names: the labels of `rows` on the x axis. The lines do not connect to the last row, because it is not part of
+            the series.
         title: the title of the x axis.
     """
     x = alt.X("x:O", sort=names, title=title, axis=alt.Axis(labelAngle=0))

@@ -1,20 +1,21 @@
 """Measure how much counting and learning contribute to the predictions of a GPT with n-grams.
 
-Three predictors score the same characters: the n-grams of the longest order, the network (GPT.without_ngrams), and both
-together. The gain of a predictor is its improvement of the log-probability over the uniform distribution. The Shapley
-value divides the gain of both together between the two predictors. A predictor gets the gain that it adds, averaged
-over two cases: it is the first predictor, or it is added to the other one.
+Three predictors score the same characters: the n-grams of the longest order, the network alone (GPT.without_ngrams),
+and the whole GPT, which combines both. The gain of a predictor is its improvement of the log-probability over the
+uniform distribution. The gain of the whole GPT is called "gain together". The Shapley value divides it between counting
+(the n-grams) and learning (the network). Each of the two gets the mean of its gain alone and of the gain that it adds
+to the other one:
 
     counting = (gain of counts + (gain together - gain of network)) / 2
     learning = (gain of network + (gain together - gain of counts)) / 2
 
-The two values add up to the gain together. So the share of counting is
+The sum of these values is the gain together. So the share of counting in the gain together is
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-Gain that counting and learning could each provide alone is divided equally. The share does not depend on how the
-exponents of the experts in their product are scaled. Counts that the network sees as input belong to counting, because
-the network is scored without them.
+A gain that counting or learning could each provide alone is divided equally. The GPT weights the n-grams and the
+network by exponents (bukva.models.ngram_memory). The share does not depend on how the exponents are scaled. The network
+may also see counts as an input. Their effect belongs to counting, because the network alone is scored without them.
 
 `study` returns the content of counting.json, which `bukva counting` writes. The letters in shapes are defined in
 bukva.models.ngram_memory.
@@ -50,7 +51,7 @@ from bukva.training.windows import Windows
 
 LONGEST_WORD = 10  # the tenth letter of a word and all later letters form one group
 PASSAGE = 360  # characters in the chart of a passage
-POINTS = 12  # how often val is scored during the repeated training
+POINTS = 12  # number of times that val is scored during the repeated training
 
 
 @torch.inference_mode()
@@ -59,11 +60,13 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
 
     Returns:
         A table with one row per scored id, in the order of the passages. Its columns:
-        counted, learned, together: nats under the n-grams of the longest order, the network, and both together.
-        uniform: nats under the uniform distribution.
-        order: the n-gram order that contributed most, that is, with the greatest product of exponent and gain.
-        context: length in ids of the longest context before the scored id that also occurs in `train`, at most the
-            longest order minus 1.
+        counted, learned, together: loss in nats of the n-grams of the longest order, of the network alone, and of the
+            whole GPT.
+        uniform: loss in nats of the uniform distribution.
+        order: the n-gram order that contributed most. This order has the greatest product of exponent and gain over the
+            uniform distribution.
+        context: number of ids before the scored id that form the longest context that also occurs in `train`. It is at
+            most the longest order minus 1.
     """
     T, was_training = gpt.block_size, gpt.training
     gpt.eval()
@@ -76,15 +79,14 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
 
 
 def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
-    """Return the rows of `experts_on` for the n ids of a batch that are to be scored."""
+    """Return the rows of `experts_on` for the n scored ids of a batch."""
     windows, before, wanted, _ = batch.to(gpt.wte.weight.device)
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
     logits, exponents, lookup = record_experts(gpt, ids, before, wanted)
     target_of_order = targets[:, None, None].expand(-1, exponents.shape[1] - 1, 1)
     orders = -lookup.probabilities.clamp_min(MIN_PROBABILITY).log().gather(-1, target_of_order)[..., 0]  # (n, R) nats
-    n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(
-        -1
-    )  # (n,), number of context lengths, including 0, that occur in `train`
+    # (n,), number of context lengths, including 0, that occur in `train`
+    n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(-1)
     uniform = math.log(gpt.config.vocab_size)
     nats = {
         "counted": orders[:, -1],
@@ -103,12 +105,17 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
 
 
 def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, NgramFeatures]:
-    """Run a GPT on (B, T) ids, and record its product of experts at the n positions that are True in (B, T) `wanted`.
+    """Run a GPT on B windows of T ids, and record its product of experts at n positions.
 
-    `before` are the (B, n_before) ids before the windows.
+    Args:
+        gpt: GPT with n-grams.
+        ids: (B, T) ids of the windows.
+        before: (B, n_before), the ids before each window.
+        wanted: (B, T), True at the n positions.
 
     Returns:
-        (n, V) logits of the GPT, (n, R + 1) exponents of the experts, and the n-gram predictions at the positions.
+        Three values for the n positions: (n, V) logits of the GPT over V ids, (n, R + 1) exponents of the R n-gram
+        orders and of the network, and the n-gram predictions.
     """
     recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
@@ -121,18 +128,20 @@ def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tup
 
 
 def gains(experts: Any) -> tuple[Any, Any]:
-    """Return the Shapley values of counting and of learning in nats.
+    """Divide the gain of the whole GPT over the uniform distribution between counting and learning (Shapley value).
 
-    `experts` has the columns of `experts_on`: it is a table, or the means of a table.
+    Return the gain of counting and the gain of learning, in nats. `experts` is a table of `experts_on`, or the means of
+    its columns. For a table, both results have one value per row.
     """
     counted, learned, together = (experts["uniform"] - experts[name] for name in ("counted", "learned", "together"))
     return (counted + together - learned) / 2, (learned + together - counted) / 2
 
 
 def shares(experts: pd.DataFrame) -> pd.Series:
-    """Return the share of counting for each row of `experts_on`, clipped to [0, 1].
+    """Return the fraction of the GPT's gain that is credited to counting (see `gains`), for each row of `experts`.
 
-    The share is NaN where both predictors together are not better than the uniform distribution.
+    `experts` is a table of `experts_on`. The results are clipped to [0, 1]. They are NaN in rows in which the GPT is
+    not better than the uniform distribution.
     """
     counting, learning = gains(experts)
     gain = counting + learning
@@ -140,14 +149,16 @@ def shares(experts: pd.DataFrame) -> pd.Series:
 
 
 def summary(experts: pd.DataFrame) -> dict[str, Any]:
-    """Summarize rows of `experts_on` as means in bits.
+    """Summarize rows of `experts_on` by means over the rows, in bits.
 
     Returns:
+        A dictionary:
         n: the number of rows.
-        counted, learned, together: mean bits of each predictor.
-        only_counting, only_learning: the bits that are lost without counting, and without learning.
-        common: the rest of the gain, which counting or learning alone can provide.
-        share: the share of counting in the gain, or None if both together are not better than the uniform distribution.
+        counted, learned, together: the loss of each predictor.
+        only_counting, only_learning: the loss that is added if counting, or learning, is left out.
+        common: the rest of the gain over the uniform distribution. Counting or learning alone can provide this part.
+        share: the fraction of the gain that is credited to counting, or None if the whole GPT is not better than the
+            uniform distribution.
     """
     means = experts[["counted", "learned", "together", "uniform"]].mean()
     counted, learned, together, uniform = means
@@ -173,9 +184,9 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
     Args:
         gpt: the trained GPT.
         text: all splits, divided into works.
-        params: section `evaluate` of params.yaml. It has the number of updates to repeat, and the number of windows to
-            score during these updates.
-        recipe: the settings with which the GPT was trained.
+        params: section `evaluate` of params.yaml. It has the number of updates to repeat, and the number of windows of
+            `val` to score during these updates.
+        recipe: the hyperparameters with which the GPT was trained.
         machine: the device on which the updates are repeated.
 
     Returns:
@@ -215,14 +226,18 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
 
 
 def works_of_val(gpt: GPT, text: HeldOut, fraction: float = 1) -> list[Passage]:
-    """Return the first `fraction` of each work of val, with the context that scoring in overlapping windows needs."""
+    """Return the beginning of each work of val, with the context that scoring in overlapping windows needs.
+
+    `fraction` is the length of the beginning, as a fraction of the part of the work that lies in val.
+    """
     return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), fraction)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:
-    """Return predictor -> bits per character, and `chars`, the number of scored characters.
+    """Return the loss of each predictor on val in bits per character, and the number of scored characters.
 
-    The predictors are the counted `bigram`, the `ngrams` of the longest order, the `network`, and both `together`.
+    The keys are `bigram` (the counted bigram), `ngrams` (the n-grams of the longest order), `network` (the network
+    alone), `together` (the whole GPT) and `chars` (the number of characters).
 
     Args:
         text: all splits.
@@ -241,14 +256,15 @@ def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[s
 
 
 def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
-    """Return a passage of the longest work of val.
+    """Select a passage of the longest work of val for the chart, and return the scores of its ids.
 
-    `experts` are rows of `experts_on` with the columns `work` and `char`.
+    `experts` are rows of `experts_on` with the additional columns `work` and `char`.
 
     Returns:
+        A dictionary:
         work: the number of the work.
-        chars: a list with one dictionary per id: its text, its bits under each predictor, its `order` and `context`
-            (see `experts_on`), and the `share` of counting, which is None where `shares` has NaN.
+        chars: a list with one dictionary per id. It has the text of the id as `char`, the bits under each predictor,
+            `order` and `context` (see `experts_on`), and `share` (see `shares`), with None instead of NaN.
     """
     shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]
@@ -260,10 +276,11 @@ def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """Repeat the first updates of the training, and regularly score a part of val.
+    """Repeat the first updates of the training with a new GPT, and score a part of val at equal intervals.
 
     Returns:
-        points: for each scoring during the updates, its step and `summary`.
+        A dictionary:
+        points: for each time that val was scored, the number of the update (`step`) and the values of `summary`.
         trained: the `summary` of the trained GPT on the same part of val.
     """
     T, n_steps = gpt.block_size, min(params.leak_steps, recipe.n_steps)

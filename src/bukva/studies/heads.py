@@ -1,12 +1,15 @@
 """Record or replace the attention of the heads of a GPT, and measure what each head attends to.
 
-Inside a `with` block, the attention kernels are replaced by kernels that record their weights or average the past. The
-model's code and weights do not change. A "character" is the text of one id; with the tokenizers `byte` and `bpe`, the
-names of roles say byte or token instead.
+Inside a `with` block, the attention kernels (the functions that compute attention) are replaced by kernels that record
+their weights, or that average the past. The model's code and weights do not change.
 
-Statistics are means over positions and windows. They exclude row 0 of each window, because position 0 sees only itself.
-In the "plain average", all visible characters have the same weight. The roles are adapted to characters from Clark et
-al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that copy.
+A role is a kind of character to which a head may attend, such as the previous character or the start of the word. The
+roles are adapted to characters from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads
+that copy. A "character" is the text of one id. With the tokenizers `byte` and `bpe`, the names of roles contain "byte"
+or "token" instead of "character".
+
+Statistics are means over positions and windows. They exclude the first position of each window, because it sees only
+itself. In the "plain average", all visible characters have the same weight.
 """
 
 import contextlib
@@ -24,14 +27,18 @@ from bukva.text.tokenizers.base import Tokenizer
 MOST_BACK = 4  # greatest distance of the roles "previous character", "2 back", ..., "4 back"
 DIFFUSE = "diffuse"  # the role of a head that attends to many characters (see `breadth`)
 BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
-BETWEEN, AFTER = 0, -1  # values of positions_in_words for parts outside words
+BETWEEN, AFTER = 0, -1  # results of positions_in_words for text outside words
 
 
 # ---- recording and averaging kernels
 
 
 class LayerAttention(NamedTuple):
-    """The (B, nh, T, hs) queries and keys of one layer, and its (B, nh, T, T) attention weights."""
+    """Queries, keys and attention weights of one layer, for B windows of T positions.
+
+    q, k: (B, nh, T, hs), with nh heads of size hs.
+    weights: (B, nh, T, T), with queries in rows and keys in columns.
+    """
 
     q: Tensor
     k: Tensor
@@ -40,7 +47,7 @@ class LayerAttention(NamedTuple):
 
 @contextlib.contextmanager
 def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
-    """Replace the attention kernel of each layer i by kernel_of(i) until the `with` block ends."""
+    """Use kernel_of(i) as the attention kernel of each layer i, counted from 0, until the `with` block ends."""
     layers = [block.attention for block in gpt.blocks]
     before = [layer.attend for layer in layers]
     try:
@@ -54,7 +61,7 @@ def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[N
 
 @torch.inference_mode()
 def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
-    """Run a GPT on (B, T) ids and return the attention of each layer."""
+    """Run a GPT on B windows of T ids, and return the attention of each layer. `ids` has the shape (B, T)."""
     layers: list[LayerAttention] = []
 
     def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -70,7 +77,7 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 def averaging_kernel(heads: Tensor) -> Kernel:
     """Return a kernel in which some heads average all visible positions, and the others attend as usual.
 
-    The average is the softmax of scores that are all zero, which is the lecture notes' first step towards attention.
+    The average is the softmax of scores that are all zero. The lecture notes introduce attention with this average.
 
     Args:
         heads: (nh,), True for the heads that average.
@@ -89,16 +96,16 @@ def averaging_kernel(heads: Tensor) -> Kernel:
 
 
 def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
-    """Compute statistics of each head over (N, T) windows of ids.
+    """Compute statistics of each head over N windows of T ids. `windows` has the shape (N, T).
 
     Returns:
         One dictionary per head:
         layer, head: the numbers of the layer and of the head, from 1.
         entropy: relative entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
         distance: mean distance to the attended characters.
-        raw_variance, variance: variance of the attention scores before and after the scale (see `variances`).
-        roles: role -> its score (see `role_score`). The score of "diffuse" is the effective fraction of the visible
-            characters that the head attends to (see `breadth`).
+        raw_variance, variance: variance of the attention scores before and after scaling (see `variances`).
+        roles: the score of each role (see `role_score`), by name of the role. The score of "diffuse" is the effective
+            fraction of the visible characters that the head attends to (see `breadth`).
         role, score: the role with the highest score, and this score.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
@@ -111,7 +118,7 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
 
 
 def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
-    """Return a table of the statistics over (B, T) ids, with one row per layer and head."""
+    """Return a table of the statistics in `describe_heads` for B windows of T ids, with one row per layer and head."""
     targets, tables = role_targets(ids, tokenizer), {}
     for number, layer in enumerate(record_attention(gpt, ids), start=1):
         statistics = {
@@ -127,35 +134,36 @@ def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
-    """Return the (nh,) relative entropies of the heads, for (B, nh, T, T) weights.
+    """Return the (nh,) relative entropies of nh heads. `weights` are (B, nh, T, T) attention weights.
 
-    The relative entropy is the mean over rows t > 0 of the entropy divided by its maximum, ln(t + 1).
+    The entropy of each row t of weights is divided by its maximum, ln(t + 1). The result is the mean over rows t > 0.
     """
     return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
-    """Return the (nh,) breadths of the heads, for (B, nh, T, T) weights.
+    """Return the (nh,) breadths of nh heads. `weights` are (B, nh, T, T) attention weights.
 
-    The breadth is the mean over rows t > 0 of exp(entropy) / (t + 1), where t + 1 is the number of visible characters.
+    The breadth is the effective fraction of the visible characters that a head attends to. It is the mean of
+    exp(entropy) / (t + 1) over rows t > 0, where t + 1 is the number of visible characters.
     """
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
 def entropy(distributions: Tensor) -> Tensor:
-    """Return the (...) entropies in nats of (..., S) distributions."""
+    """Return the entropy in nats of each distribution. The last axis of `distributions` contains the probabilities."""
     return torch.special.entr(distributions).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:
-    """Return the number of visible characters of each row except the first, (T - 1,)."""
+    """Return the (T - 1,) numbers of characters that are visible in each row of weights, except the first row."""
     return torch.arange(2, weights.shape[-1] + 1, device=weights.device)
 
 
 def mean_distance(weights: Tensor) -> Tensor:
-    """Return the (nh,) mean distances of the heads to the characters they attend to, for (B, nh, T, T) weights.
+    """Return the (nh,) mean distances from a position to the characters that each head attends to.
 
-    Distances are weighted by attention, and row 0 of each window is left out.
+    The distances are weighted by the (B, nh, T, T) attention weights. Row 0 of each window is left out.
     """
     t = torch.arange(weights.shape[-1], device=weights.device)
     back = (t[:, None] - t).clamp(min=0)  # (T, T)
@@ -163,10 +171,10 @@ def mean_distance(weights: Tensor) -> Tensor:
 
 
 def variances(layer: LayerAttention) -> dict[str, Tensor]:
-    """Return the (nh,) variances of the attention scores of a layer.
+    """Return the (nh,) variances of the attention scores of the nh heads in a layer.
 
-    `raw_variance` is before division by the square root of the head size, and `variance` after it. Only pairs of a
-    query and a visible key count.
+    `raw_variance` is the variance before the scores are divided by the square root of the head size, and `variance` is
+    the variance after it. Scores of keys that the query cannot see are excluded.
     """
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
@@ -175,16 +183,18 @@ def variances(layer: LayerAttention) -> dict[str, Tensor]:
 
 
 def role_score(weights: Tensor, target: Tensor) -> Tensor:
-    """Measure how much more weight each head puts on a role than the plain average does.
+    """Measure how much more weight each head puts on the characters of a role than the plain average does.
+
+    A role is a kind of character, such as newlines. The plain average gives all visible characters the same weight.
 
     Args:
         weights: (B, nh, T, T) attention weights.
-        target: (B, T, T), True where key s has the role for query t. Rows in which no visible key or every visible key
-            has the role are excluded.
+        target: (B, T, T), True where key s has the role for query t. A row is excluded if no visible key has the role,
+            or if every visible key has the role.
 
     Returns:
-        (nh,) scores: 1 if all weight is on keys with the role, 0 for the plain average, negative for less weight than
-        the plain average. All scores are 0 if all rows are excluded.
+        (nh,) scores. A score is 1 if all weight is on keys with the role, 0 for the plain average, and negative for
+        less weight than the plain average. All scores are 0 if all rows are excluded.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -197,10 +207,13 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
 
 
 def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
-    """Find the keys that have each role in (B, T) ids.
+    """Find the keys that have each role in B windows of T ids. `ids` has the shape (B, T).
+
+    A role is a kind of character, such as the previous character or newlines.
 
     Returns:
-        role -> (B, T, T), True where key s has the role for query t. No key has a role for query 0.
+        A (B, T, T) tensor for each role, by name of the role. It is True where key s has the role for query t. No key
+        has a role for query 0.
     """
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
@@ -222,12 +235,11 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
 
 
 def positions_in_words(parts: Iterable[str]) -> list[int]:
-    """Return the position of each part of a text in its word.
+    """Return the position in its word of each part of a text. Parts are characters or tokens (see Tokenizer.texts_of).
 
     The parts of a word have the positions 1, 2, 3 and so on. The part right after a word has the position AFTER. All
-    other parts have the position BETWEEN. Parts are characters or tokens (see Tokenizer.texts_of). A part with a letter
-    and a leading space begins a word. An empty part is a continuation byte of a character, and is in the same word as
-    the part before it.
+    other parts have the position BETWEEN. A part with a letter and a leading space begins a word. An empty part is a
+    byte that continues a character, and belongs to the same word as the part before it.
     """
     positions, within = [], 0
     for part in parts:

@@ -1,6 +1,6 @@
-"""Define the interface of callbacks and two callbacks.
+"""The interface of training callbacks, and two callbacks.
 
-`CurveFile` writes the loss curve to a file. `StopAfter` stops a training early.
+`CurveFile` writes the loss curve to a CSV file. `StopAfter` stops a training early.
 """
 
 # ruff: noqa: ARG002 (these methods do nothing)
@@ -13,32 +13,42 @@ from typing import Protocol
 from bukva.core.files import write_text
 from bukva.training.state import Progress, TrainState
 
-COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")  # of CurveFile
+# columns of the loss curve that CurveFile writes
+COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
 
 
 class Callback(Protocol):
-    """Callback of the training loop, called at the start, after each update, and at the end.
+    """Interface of a callback, which the training loop calls at the start, after each update, and at the end.
 
-    A subclass overrides the methods that it needs.
+    By default, all methods do nothing. A subclass overrides the methods that it needs.
     """
 
     # the `return` statements show mypy that the methods are not abstract
 
     def on_start(self, state: TrainState) -> None:
-        """Called before val is scored and before any update. `state` is new or restored from a checkpoint."""
+        """Called once, before the loop scores the validation split or makes an update.
+
+        `state` is new, or was restored from a checkpoint.
+        """
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Called after every update, and once before the first update. It may set `state.stop_requested`."""
+        """Called for the untrained model, and after every update.
+
+        A callback can set `state.stop_requested` to stop the training.
+        """
         return
 
     def on_end(self, state: TrainState) -> None:
-        """Called after the last update, unless a callback has requested a stop."""
+        """Called after the last update. It is not called if a callback has stopped the training."""
         return
 
 
 class StopAfter(Callback):
-    """Stop a training after `n_updates` updates. The learning rates are the same as in the full training."""
+    """Callback that stops a training after update `n_updates`.
+
+    The learning rate follows the schedule of the full training.
+    """
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
@@ -48,17 +58,17 @@ class StopAfter(Callback):
 
 
 class CurveFile(Callback):
-    """Write the loss curve to the CSV file `path` whenever val is scored, and at the end.
+    """Callback that writes the loss curve to the CSV file `path`, after each scoring of the validation split.
 
-    Writing the file at the end restores a missing file when a finished training is resumed. The first row describes the
-    model before the first update and has no train loss.
+    The first row describes the untrained model and has no training loss. The file is also written at the end of the
+    training. So if the file was deleted, resuming a finished training restores it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write the file if val was scored after this update."""
+        """Write the file if the validation split was scored after this update."""
         if progress.val_nats_per_char is not None:
             self.on_end(state)
 

@@ -1,9 +1,9 @@
-"""Train one model in several processes with torch.distributed (data-parallel), on one machine or on several machines.
+"""Data-parallel training: several processes train one model with torch.distributed, on one or several machines.
 
-Each process has a copy of the whole model. It computes a part of every batch, and a part of val whenever val is scored.
-The gradients are all-reduced, so all processes make the same update. The batches do not depend on the number of
-processes, and the loss curve is the same up to rounding. torch's launcher starts the processes and stops all of them
-when one fails.
+Each process has a copy of the whole model. It computes its part of every batch and of every validation score. The
+gradients are all-reduced, so all processes make the same update. The batches do not depend on the number of processes.
+So the loss curve does not depend on this number either, except for rounding. The launcher of torch (the program behind
+`torchrun`) starts the processes. If one process fails, the launcher stops the others.
 """
 
 import contextlib
@@ -22,16 +22,20 @@ from bukva.backends.group import ALONE, Group, norm_of
 from bukva.core.errors import BukvaError, PeerLostError
 from bukva.core.machine import n_cores
 
-TIMEOUT = timedelta(seconds=45)  # for a process that does not respond; a process that ends is noticed immediately
+TIMEOUT = timedelta(seconds=45)  # for a process that hangs; a process that exits is noticed immediately
 MAX_PER_CORE = 4  # maximum number of processes per core; more processes would only wait for each other
 
 
 @dataclass(frozen=True)
 class Distributed(Group):
-    """A process group whose processes are connected by torch.distributed."""
+    """Group of processes that communicate through torch.distributed."""
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum `nats` and all gradients over all processes, in one all-reduce. Every process gets all gradients."""
+        """Sum the scalar loss `nats` and all gradients over all processes, in one all-reduce.
+
+        Every process replaces the gradients of `parameters` by the sums. Return the summed loss, and the norm of all
+        summed gradients together.
+        """
         learned = [parameter for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])
         self._all_reduce(flat)
@@ -47,7 +51,7 @@ class Distributed(Group):
         return float(total)
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the `content` that rank 0 passes. The argument is ignored in other processes."""
+        """Return the `content` of rank 0 in every process. The arguments of the other processes are ignored."""
         size = int(self.sum(len(content) if self.is_leader else 0))
         if not size:
             return b""
@@ -70,21 +74,21 @@ class Distributed(Group):
 
 
 def is_launched() -> bool:
-    """Return whether torch's launcher started this process, through `launch` or torchrun."""
+    """Return whether this process was started by torch's launcher, through `launch` or the command `torchrun`."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def launch(processes: int) -> None:
     """Run this program with the same arguments in several processes, and wait until all of them have ended.
 
-    `processes` is the number of processes on all machines together. Each machine starts an equal number of them. The
-    environment variables of torchrun, such as PET_NNODES, give the number of machines and how to reach them. When one
-    process fails, the others are stopped.
+    `processes` is the number of processes on all machines together. Each machine starts an equal number of processes.
+    The environment variables of torchrun describe the machines. For example, PET_NNODES is the number of machines. If
+    one process fails, the others are stopped.
 
     Raises:
-        BukvaError: a process failed, or `processes` is too large or not divisible by the number of machines.
-        PeerLostError: another machine cannot be reached. On several machines, also: a process was killed, or lost the
-            connection to the other processes.
+        BukvaError: `processes` is too large or not divisible by the number of machines, or a process failed.
+        PeerLostError: another machine cannot be reached. On several machines, this error also means that a process was
+            killed, or that it lost the connection to the other processes.
         SystemExit: this process received a signal.
     """
     from torch.distributed import run
@@ -94,13 +98,13 @@ def launch(processes: int) -> None:
     machines, most = int(os.environ.get("PET_NNODES", "1")), MAX_PER_CORE * n_cores()
     if processes % machines:
         raise BukvaError(
-            f"params.yaml, train_gpt.processes: {processes} is not divisible by the {machines} machines of PET_NNODES. "
-            f"Use a multiple of {machines}."
+            f"params.yaml, train_gpt.processes: {processes} processes cannot be divided equally among {machines} "
+            f"machines (PET_NNODES). Use a multiple of {machines}."
         )
     if processes // machines > most:
         raise BukvaError(
-            f"params.yaml, train_gpt.processes: {processes // machines} processes are too many for the {n_cores()} "
-            f"usable cores of this machine. Use at most {most} on each machine."
+            f"params.yaml, train_gpt.processes: this machine would run {processes // machines} processes, which is too "
+            f"many for its {n_cores()} usable cores. Use at most {most} processes per machine."
         )
     # the launcher would log an error in many lines; the messages below report it in one line
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
@@ -119,7 +123,8 @@ def launch(processes: int) -> None:
             PeerLostError if machines > 1 and (killed or failure.exitcode == PeerLostError.exit_status) else BukvaError
         )
         raise kind(
-            f"train-gpt: process {rank} of {processes} {how}, and the others were stopped. Run the same command again."
+            f"train-gpt: process {rank} of {processes} {how}. The other processes were stopped. Run the same command "
+            "again."
         ) from None
     except dist.DistError as error:
         what = str(error).partition("\n")[0].rstrip(".")
@@ -130,14 +135,14 @@ def launch(processes: int) -> None:
 
 @contextlib.contextmanager
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
-    """Connect to the other processes of a training, and yield the process group.
+    """Connect this process to the other processes of a training, and yield the group of all these processes.
 
-    If this process was not started by torch's launcher, yield a group of one.
+    The group contains only this process if torch's launcher started no other process.
 
     Args:
-        processes: expected number of processes, train_gpt.processes in params.yaml.
-        device: compute.device in params.yaml. With `cpu`, or without a GPU, the processes connect by gloo, and
-            otherwise by NCCL.
+        processes: expected number of processes (train_gpt.processes in params.yaml).
+        device: value of compute.device in params.yaml. The processes communicate through NCCL if they train on GPUs,
+            and otherwise through gloo.
 
     Raises:
         BukvaError: the launcher started a different number of processes.
@@ -150,8 +155,8 @@ def join(processes: int, device: str = "auto") -> Iterator[Group]:
     group = Distributed(*(int(os.environ[name]) for name in names))
     if group.size != processes:
         raise BukvaError(
-            f"params.yaml, train_gpt.processes: {processes}, but the launcher started {group.size} processes. "
-            f"Use -S train_gpt.processes={group.size}, or start {processes} processes."
+            f"params.yaml, train_gpt.processes: the value is {processes}, but the launcher started {group.size} "
+            f"processes. Start {processes} processes, or set the value with `-S train_gpt.processes={group.size}`."
         )
     if group.size == 1:
         yield ALONE

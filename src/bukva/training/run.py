@@ -1,7 +1,7 @@
-"""Train a model with `run_training`, the training loop of all stages and studies.
+"""The training loop, `run_training`. All stages and studies train their models with it.
 
-The loop itself does not write files, log, or read the time. Callbacks print, log, write the loss curve, save
-checkpoints and request a stop.
+The loop itself does not print, log, write files or read the clock. Callbacks do this: they print, log, write the loss
+curve and save checkpoints. A callback can also stop the training.
 """
 
 import functools
@@ -30,25 +30,26 @@ from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Windows, micro_batches, prefetched
 
-# A training has diverged if its train loss exceeds this multiple of the first val loss. The val loss is not
-# compared with it, because overfitting also makes the val loss rise.
+# A training has diverged if its train loss exceeds this multiple of the first val loss. A large val loss does not count
+# as divergence, because overfitting also makes the val loss rise.
 EXPLODED = 10.0
 
-ScoreVal = Callable[[LanguageModel, Group], float]  # returns nats per character of val; each process scores a part
+# function that returns the val loss in nats per character; each process of the group scores a part of val
+ScoreVal = Callable[[LanguageModel, Group], float]
 
 
 @dataclass(frozen=True)
 class Task:
     """One training job: model factory, batches, validation and settings.
 
-    build: builds the model and draws its initial weights from torch's global random generator.
+    build: function that builds the model. It draws the initial weights from torch's global random generator.
     windows: batches of the training split.
-    score_val: returns the nats per character of val.
+    score_val: function that returns the loss on the validation split, in nats per character.
     recipe: hyperparameters of the training.
     machine: device and precision of the training.
-    chars_per_id: mean number of characters per id of the training split; 1 for a character tokenizer.
-    ngrams: folder that may contain the n-gram counts of the training split, for a model with n-grams.
-    group: the processes that a launcher started. Each process runs the same loop on its own copy of the state.
+    chars_per_id: mean number of characters that an id of the training split encodes; 1 for a character tokenizer.
+    ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
+    group: the processes that train the model together. Each process runs the same loop on its own copy of the state.
     """
 
     build: Callable[[], LanguageModel]
@@ -71,10 +72,10 @@ class Task:
         ngrams: Path | None = None,
         group: Group = ALONE,
     ) -> Self:
-        """Return the task to train a new model on `splits["train"]`. `config` gives the sizes of the model.
+        """Return the task that trains a new model with the configuration `config` on `splits["train"]`.
 
-        `splits["val"]` is scored with sliding windows (bukva.models.window_rule). If it has more than MAX_SCORED_IDS
-        ids, about MAX_SCORED_IDS of them are scored.
+        The validation loss is computed on `splits["val"]` with sliding windows (bukva.models.window_rule). If the split
+        has more than MAX_SCORED_IDS ids, only excerpts with about MAX_SCORED_IDS ids in total are scored.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
@@ -91,19 +92,23 @@ class Task:
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
     def job(self, state: TrainState) -> TrainingJob:
-        """Return the `TrainingJob` that describes this training to a backend."""
+        """Return the facts that a backend needs to compute this training."""
         shape = self.windows.batch_size, self.windows.block_size
         return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps)
 
     def chars_seen(self, step: int) -> int:
-        """Return the number of characters trained on in `step` updates. Characters count again in each epoch."""
+        """Return the number of characters in the batches of the first `step` updates.
+
+        A character that occurs in several batches counts several times.
+        """
         return round(step * self.windows.ids_per_step * self.chars_per_id)
 
 
 def start(task: Task) -> TrainState:
-    """Build the model and the optimizer, and return the state before the first update.
+    """Build the model and the optimizer, and return the training state before the first update.
 
-    The model's n-grams are counted, if it has any. The initial weights depend only on the model's config and the seed.
+    If the model has n-grams, also count the n-grams of the training split, or load their saved counts. The initial
+    weights depend only on the model's configuration and the seed.
     """
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
@@ -113,12 +118,14 @@ def start(task: Task) -> TrainState:
 
 
 def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
-    """Train the model of `state`, and update `state` in place. `state` is new or restored from a checkpoint.
+    """Train the model of `state`, which is new or restored from a checkpoint. Update `state` in place.
 
-    The training ends after update `recipe.n_steps`, or earlier if `recipe.patience` is exhausted (see
-    `out_of_patience`) or a callback requests a stop. Val is scored before the first update, every `eval_every` updates
-    and after update `recipe.n_steps`. `state.best_weights` are the weights with the best val score. Callbacks are
-    called in the order of `callbacks`, and only in the process of rank 0.
+    The validation split is scored before the first update, every `recipe.eval_every` updates, and after update
+    `recipe.n_steps`. `state.best_weights` are the weights with the lowest validation loss.
+
+    The training ends after update `recipe.n_steps`. It ends earlier if a callback requests a stop, or if the validation
+    loss has not improved for a long time (see `out_of_patience`). Callbacks are called in the order of `callbacks`, and
+    only in the process of rank 0.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
@@ -168,11 +175,12 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
 
 
 def update(state: TrainState, recipe: Training, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
-    """Make one optimizer update. `batch` contains the micro-batches that this process computes.
+    """Update the weights once. `batch` contains the micro-batches that this process computes.
 
     Returns:
-        (2,) tensor for the whole batch of all processes: mean nats per id, and norm of the gradient before clipping.
-        The tensor is float64 and stays on the device, because reading it would make the CPU wait for the GPU.
+        (2,) float64 tensor with two numbers for the whole batch of all processes: the mean loss in nats per id, and the
+        norm of the gradient before clipping. The tensor stays on the device, because reading it would make the CPU wait
+        for the GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
@@ -192,9 +200,10 @@ def update(state: TrainState, recipe: Training, machine: Machine, group: Group, 
 
 
 def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
-    """Score val, append a point to `state.curve`, and return the point. `rate` is the last learning rate.
+    """Score the validation split, append a point to the loss curve `state.curve`, and return the point.
 
-    If the score is the best so far, copy the weights to `state.best_weights`. Reset the running sums of `state`.
+    If the loss is the lowest so far, copy the weights to `state.best_weights`. Reset the running sums of the
+    training loss and the gradient norm. `rate` is the learning rate of the last update.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
@@ -218,19 +227,22 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
 
 
 def out_of_patience(state: TrainState, recipe: Training) -> bool:
-    """Return whether the last `recipe.patience` val scores were no improvement. With `patience=0`, return False."""
+    """Return whether the validation loss did not improve in the last `recipe.patience` scorings.
+
+    With `patience=0`, return False.
+    """
     return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
 
 
-# ---- functions of the step: learning rate and random seed
+# ---- learning rate and random seed of a step
 
 
 def learning_rate(step: int, recipe: Training) -> float:
-    """Return the learning rate of update `step`. The first update is step 1.
+    """Return the learning rate of update `step`, counted from 1.
 
     The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times
-    `learning_rate` at the last update. With `decay_to=1`, the rate stays constant. A cosine schedule was
-    worse (docs/dev/log.md).
+    `learning_rate` at the last update. With `decay_to=1`, the rate stays constant after the warmup. A cosine schedule
+    gave worse results (docs/dev/log.md).
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps
@@ -240,12 +252,13 @@ def learning_rate(step: int, recipe: Training) -> float:
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's global random generators, which initialization and dropout use, for one step of one process.
+    """Seed torch's global random generators for one step in the process of rank `rank`.
 
-    The random numbers of a step depend only on the arguments. So a checkpoint does not contain the states of
-    generators, and random numbers that are drawn between two steps change nothing.
+    The initial weights and dropout are drawn from these generators. The random numbers of a step depend only on the
+    arguments of this function. So checkpoints do not store the states of the generators, and drawing random numbers
+    between two steps does not change the training.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    torch.default_generator.manual_seed(number)  # torch.manual_seed loses 0.7 ms on absent devices
+    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms, because it also tries absent devices
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed(number)

@@ -13,7 +13,10 @@ from bukva.training.optimizers.adamw import Optimizers
 
 
 class DivergedError(BukvaError):
-    """The loss or a weight is NaN or infinite, or the train loss has exploded."""
+    """Error for a training that has diverged.
+
+    The loss, the gradient or a weight is NaN or infinite, or the training loss has become far larger than at the start.
+    """
 
     def __init__(self, step: int, learning_rate: float, what: str) -> None:
         super().__init__(f"the training diverged at step {step}, learning rate {learning_rate:.3g}: {what}")
@@ -21,12 +24,16 @@ class DivergedError(BukvaError):
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a training after `step` updates.
+    """Progress of a training after update `step`.
 
-    The losses and the gradient norm are None unless val was scored after update `step`.
+    The losses and the gradient norm are None unless the validation split was scored after this update.
 
-    train_nats_per_char, gradient_norm: means over the updates since val was last scored. None before the first update.
-        The norm is the norm of the gradient of all parameters before clipping.
+    chars_seen: number of characters in all batches so far.
+    learning_rate: learning rate of update `step`.
+    train_nats_per_char: mean training loss since the previous validation score; None before the first update.
+    val_nats_per_char: validation loss.
+    best_val_nats_per_char: lowest validation loss so far.
+    gradient_norm: norm of the gradient before clipping, as a mean over the same updates as `train_nats_per_char`.
     """
 
     step: int
@@ -39,10 +46,10 @@ class Progress:
 
 
 class TrainState:
-    """The state that a checkpoint contains: model, optimizer, step, running sums, best weights and loss curve.
+    """The state of a training that a checkpoint contains: model, optimizer, step, best weights, loss curve and so on.
 
-    A training needs no other state to continue. The order of the data, the learning rate and dropout depend only on the
-    hyperparameters, the seed and the step.
+    Nothing else is needed to resume a training. The order of the data, the learning rates and dropout depend only on
+    the hyperparameters, the seed and the step.
     """
 
     def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
@@ -64,7 +71,7 @@ class TrainState:
         return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the whole state as nested dictionaries and lists of tensors, numbers and strings."""
+        """Return the state for a checkpoint, as nested dictionaries and lists of tensors, numbers and strings."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -79,7 +86,7 @@ class TrainState:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore the state from `saved`, a result of `state_dict`."""
+        """Restore the state from `saved`, a return value of `state_dict`."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples"):
@@ -88,10 +95,10 @@ class TrainState:
         self.curve = [Progress(**values) for values in saved["curve"]]
 
     def check_finite(self, learning_rate: float) -> None:
-        """Check that no value is NaN or infinite, before the state replaces a good checkpoint.
+        """Check that the loss, the gradient and all weights are finite. A checkpoint is written only after this check.
 
         Raises:
-            DivergedError: the loss, the gradient or a weight is NaN or infinite. The message gives `learning_rate`.
+            DivergedError: a value is NaN or infinite. The message names the value and gives `learning_rate`.
         """
         for name, value in zip(("loss", "gradient"), self.sums.tolist(), strict=True):
             if not math.isfinite(value):

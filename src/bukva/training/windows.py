@@ -1,7 +1,7 @@
-"""Choose the text windows of each batch, and prepare the batches for training.
+"""Select the text windows of each training batch, and prepare the batches for the model.
 
-The windows of a batch depend only on the seed and the step. So a checkpoint does not contain a position in the text,
-and no list of all windows is kept in memory.
+A window is a section of consecutive ids of the training split. The windows of a batch depend only on the seed and the
+step. So a checkpoint does not store a position in the text, and no list of all windows is kept in memory.
 """
 
 import functools
@@ -19,20 +19,20 @@ from bukva.config.schema import Order
 from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
-# Number of rounds of the Feistel network in `permuted`. With 4 rounds, the orders of a few windows are not equally
-# likely (docs/dev/log.md).
+# Number of rounds of the Feistel network in `permuted`. With 4 rounds, some orders of a small number of
+# windows are likelier than others (docs/dev/log.md).
 ROUNDS = 8
-UPDATES_PER_DRAW = 16  # number of updates whose windows are drawn together
+UPDATES_PER_DRAW = 16  # number of updates whose windows are drawn in one call
 T = TypeVar("T")
 Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2), keys of the Feistel network in `permuted`
 
 
 class Batch(NamedTuple):
-    """The windows of one update, or a part of them.
+    """The B windows of one update, or a part of them. Each window has T ids.
 
-    inputs: (B, T) ids.
-    targets: (B, T), the next id after each of `inputs`.
-    before: (B, n_before), the ids before each window, or NO_ID before the start of the training split.
+    inputs: (B, T) ids of the windows.
+    targets: (B, T), the id that follows each of `inputs` in the text.
+    before: (B, n_before), the ids before each window. Positions before the start of the training split contain NO_ID.
     numbers: (B,), index of each window among all windows of the update.
     """
 
@@ -43,53 +43,56 @@ class Batch(NamedTuple):
 
 
 class Windows:
-    """Batches of windows of `block_size` ids from (N,) `ids`, N > block_size.
+    """Training batches: each batch has `batch_size` windows, and each window has `block_size` consecutive ids of `ids`.
 
-    With `order="epoch"`, each epoch skips a random number of ids, cuts the other ids into adjacent windows, and goes
-    through all windows once in a random order. With `order="random"`, as in the lecture notes, each window starts at
-    any position with equal probability.
+    The (N,) `ids` must be longer than a window, N > block_size. With `order="epoch"`, each epoch skips a random number
+    of ids at the start of the text, and cuts the rest into adjacent windows. It uses every window once, in random
+    order. With `order="random"`, as in the lecture notes, each window starts at a random position, and all positions
+    are equally likely.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
         if len(ids) <= block_size:
-            raise ValueError(f"{len(ids)} ids are too few for a window of {block_size} ids and the id after the window")
+            raise ValueError(f"{len(ids)} ids are too few for `block_size={block_size}`. Use {block_size + 1} or more.")
         self.ids, self.block_size, self.batch_size = ids, block_size, batch_size
         self.order, self.seed = order, seed
-        # number of windows that fit after any start position of an epoch; a short text still has one window
+        # number of windows of an epoch, which fit after any start position; a short text still has one window
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
         self._drawn_starts = functools.lru_cache(maxsize=1)(self._draw_starts)
 
     @property
     def ids_per_step(self) -> int:
-        """Number of ids trained on in one update."""
+        """Number of ids in the windows of one update."""
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int, n_before: int = 0) -> Batch:
-        """Return the part of the batch of update `step` that process `rank` of `size` computes.
+        """Return the part of the batch of update `step` that the process of rank `rank` computes.
 
-        The windows are divided equally. If this is not possible, the first processes get one more window.
+        The windows of the batch are divided equally among `size` processes. If this is not possible, the first
+        processes get one more window. `n_before` is explained in `batch`.
         """
         return Batch(*(part.tensor_split(size)[rank] for part in self.batch(step, n_before)))
 
     def batch(self, step: int, n_before: int = 0) -> Batch:
-        """Return the batch of update `step`, with `n_before` ids before each window. The first update is step 1."""
+        """Return the batch of update `step`, counted from 1. It includes the `n_before` ids before each window."""
         n, T = n_before, self.block_size
         around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
         before, inputs, targets = map(torch.from_numpy, (around[:, :n], around[:, n : n + T], around[:, n + 1 :]))
         return Batch(inputs, targets, before, torch.arange(self.batch_size))
 
     def starts(self, step: int) -> npt.NDArray[np.int64]:
-        """Return the (B,) start positions of the windows of update `step`."""
+        """Return the (B,) positions in the text at which the B windows of update `step` start."""
         if self.order == "random":
             return self._rng(step).integers(len(self.ids) - self.block_size, size=self.batch_size)
         number, index = divmod(step - 1, UPDATES_PER_DRAW)
         return self._drawn_starts(number)[index]
 
     def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the (UPDATES_PER_DRAW, B) start positions for group `number` of consecutive updates, counted from 0.
+        """Return the start positions of all windows in a group of consecutive updates.
 
-        Drawing the positions of a single update would take as long.
+        The shape is (UPDATES_PER_DRAW, B), for B windows per update. `number` is the number of the group, from 0.
+        Positions are drawn for a whole group at once, because drawing them for a single update takes just as long.
         """
         n_drawn = UPDATES_PER_DRAW * self.batch_size
         drawn = np.arange(number * n_drawn, (number + 1) * n_drawn)  # window numbers that continue across epochs
@@ -102,24 +105,34 @@ class Windows:
         return starts.reshape(UPDATES_PER_DRAW, -1)
 
     def _draw_epoch(self, number: int) -> tuple[int, Keys]:
-        """Return the start position of the first window of epoch `number`, and the keys of its random order."""
+        """Return the start position of the first window of epoch `number`, and the keys of its window order.
+
+        `permuted` explains the keys.
+        """
         rng = self._rng(number)
         n_offsets = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
         return int(rng.integers(n_offsets)), draw_keys(rng)
 
     def _rng(self, number: int) -> np.random.Generator:
-        """Return the random generator of epoch or step `number`. It is independent of the generators of dropout."""
+        """Return the random generator of epoch or step `number`. Dropout has other, independent generators."""
         return np.random.default_rng([self.seed, number, 1])
 
 
 def micro_batches(
     model: LanguageModel, batch: Batch, n: int, device: torch.device, batch_size: int
 ) -> Iterable[Examples]:
-    """Divide `batch` into n micro-batches and look up their n-grams.
+    """Divide a batch into `n` micro-batches, and look up the n-gram predictions that the model needs for them.
 
-    `batch` may be the part that one process computes; `batch_size` is the number of windows of the whole batch. For a
-    GPU, all micro-batches are prepared in advance in pinned memory, so the GPU copies them while it computes. On a CPU,
-    each micro-batch is prepared when it is needed, because a lookup in the background would take a core from training.
+    For a GPU, all micro-batches are prepared in advance in pinned memory, so that the GPU copies them while it
+    computes. For a CPU, each micro-batch is prepared when it is needed. Preparing it in the background would take a
+    core away from the training.
+
+    Args:
+        model: model that is trained.
+        batch: the windows that this process computes.
+        n: number of micro-batches.
+        device: device of the training.
+        batch_size: number of windows that all processes compute together.
     """
     chunks = (Batch(*part) for part in zip(*(tensor.chunk(n) for tensor in batch), strict=True))
     parts = (model.examples(part.inputs, part.targets, part.before, part.numbers, batch_size) for part in chunks)
@@ -129,7 +142,10 @@ def micro_batches(
 
 
 def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:
-    """Yield each step with the result of `read(step)`. A thread reads the next step in the background."""
+    """Yield each step together with the result of `read(step)`.
+
+    While the caller uses a result, a background thread reads the result of the next step.
+    """
     with ThreadPoolExecutor(1) as pool:
         pending = [pool.submit(read, step) for step in steps[:1]]
         for step in steps:
@@ -143,17 +159,17 @@ def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]
 
 
 def draw_keys(rng: np.random.Generator) -> Keys:
-    """Draw random keys for the rounds of the Feistel network. The keys determine one random order (see `permuted`)."""
+    """Draw random keys for all rounds of the Feistel network in `permuted`. The keys determine one random order."""
     return rng.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
 
 
 def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Return the numbers at (B,) `positions` of a random order of the numbers from 0 to n - 1.
+    """Put the numbers from 0 to n - 1 in a random order. Return the numbers at the (B,) `positions` of this order.
 
-    `keys` determines the order. The order is computed instead of stored, because a table would take 8 bytes for each
-    number. A Feistel network permutes the numbers below rows * columns, a product that is n or slightly greater. A
-    result that is not below n is permuted again until it is below n (Black and Rogaway, "Ciphers with arbitrary finite
-    domains", 2002, the generalized Feistel network with cycle walking).
+    `keys` determines the order. The order is computed instead of stored, because a stored order would take 8 bytes per
+    number. A Feistel network permutes all numbers below rows * columns. This product is n or slightly greater. While a
+    result is n or greater, it is permuted again. Source: Black and Rogaway, "Ciphers with arbitrary finite domains",
+    2002, the generalized Feistel network with cycle walking.
     """
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)  # rows * columns is n or slightly greater
@@ -164,7 +180,7 @@ def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArra
 
 
 def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Permute (B,) numbers below rows * columns with a Feistel network."""
+    """Apply a Feistel network to the (B,) `numbers`. The network permutes the numbers below rows * columns."""
     row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
     for key_of_row, key_of_column in keys:
         row = (row + _hash(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)
@@ -173,7 +189,10 @@ def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys
 
 
 def _hash(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Apply the finalizer of SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014)."""
+    """Hash each 64-bit number with the finalizer of SplitMix64.
+
+    Source: Steele et al., "Fast splittable pseudorandom number generators", 2014.
+    """
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

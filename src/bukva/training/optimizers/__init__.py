@@ -1,8 +1,8 @@
-"""Build optimizers by name.
+"""Build the optimizer whose name is the value of `train_gpt.optimizer` in params.yaml.
 
-To add an optimizer, write a module with `build` and WEIGHT_COPIES, and add the module to OPTIMIZERS. The keys of
-OPTIMIZERS are the valid values of train_gpt.optimizer. A module is imported only when its optimizer is used, so a stage
-depends only on the module that it uses.
+To add an optimizer, write a module that defines `build` and `WEIGHT_COPIES` (adamw.py is an example), and add the
+module to `OPTIMIZERS`. The keys of `OPTIMIZERS` are the valid names. Each module is imported only when its optimizer is
+used. So a pipeline stage does not depend on the code of other optimizers.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers
 
-# name -> module
+# module of each optimizer, by the name of the optimizer
 OPTIMIZERS = {
     "adamw": "bukva.training.optimizers.adamw",
     "muon": "bukva.training.optimizers.muon",
@@ -22,13 +22,16 @@ OPTIMIZERS = {
 
 
 def build_optimizer(model: LanguageModel, recipe: Training, dtype: torch.dtype = torch.float32) -> Optimizers:
-    """Build the optimizer `recipe.optimizer`. `dtype` is the precision of Muon's matrix products."""
+    """Build the optimizer `recipe.optimizer` for all parameters of `model`.
+
+    Muon computes its matrix products in precision `dtype`. AdamW ignores `dtype`.
+    """
     return cast("Optimizers", importlib.import_module(OPTIMIZERS[recipe.optimizer]).build(model, recipe, dtype))
 
 
 def weight_copies(name: str) -> int:
-    """Return the memory of a training with optimizer `name`, as a multiple of the memory of the weights.
+    """Return the memory that a training with the optimizer `name` needs, as a multiple of the memory of the weights.
 
-    The result counts the weights, their gradients, and the tensors of the optimizer's state.
+    The result includes the weights, their gradients, and the state of the optimizer.
     """
     return int(importlib.import_module(OPTIMIZERS[name]).WEIGHT_COPIES)

@@ -1,4 +1,7 @@
-"""Build AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and combine several optimizers."""
+"""The optimizer AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and `Optimizers`.
+
+`Optimizers` combines several optimizers, for example Muon and AdamW.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,10 +16,10 @@ WEIGHT_COPIES = 4  # number of tensors of the size of the weights: weights, grad
 
 
 class Optimizers:
-    """Several optimizers that step together.
+    """Several optimizers that the training loop uses like a single one.
 
-    All state tensors exist before the first step, so that processes can share them. Parameters without a gradient are
-    skipped.
+    All state tensors exist before the first step, so that several processes can share them. A step skips parameters
+    that have no gradient.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
@@ -25,7 +28,7 @@ class Optimizers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameter groups of all optimizers."""
+        """Parameter groups of all optimizers, in one list."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def tensors(self) -> list[Tensor]:
@@ -34,12 +37,12 @@ class Optimizers:
         return [tensor for state in states for tensor in state.values()]
 
     def step(self) -> None:
-        """Make one update with each optimizer."""
+        """Update the parameters once, with all optimizers."""
         for optimizer in self.optimizers:
             optimizer.step()
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate for the next updates."""
+        """Set the learning rate of all optimizers for the next updates."""
         if self._rate is not None:
             self._rate.fill_(rate)
             return
@@ -47,11 +50,14 @@ class Optimizers:
             group["lr"] = rate
 
     def make_capturable(self, device: torch.device) -> None:
-        """Keep the learning rate in a tensor on `device`, so that a captured CUDA graph reads the current rate."""
+        """Store the learning rate in a tensor on `device`.
+
+        A CUDA graph that was captured once can then read a new learning rate in each replay.
+        """
         self._rate = torch.zeros((), device=device)
         for group in self.param_groups:
             group["lr"] = self._rate
-            if "capturable" in group:  # torch's optimizers raise an error when they are captured without it
+            if "capturable" in group:  # without this flag, torch's optimizers raise an error during capture
                 group["capturable"] = True
 
     def zero_grad(self) -> None:
@@ -60,11 +66,11 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """Return the state of each optimizer."""
+        """Return the states of all optimizers for a checkpoint, one dictionary per optimizer."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
-        """Restore the state from `saved`, a result of `state_dict`."""
+        """Restore all optimizers from `saved`, a return value of `state_dict`."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
         if self._rate is not None:  # loading replaced the tensor in the groups
@@ -72,12 +78,12 @@ class Optimizers:
 
 
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for Muon)
-    """Build AdamW for all parameters of a model."""
+    """Build AdamW for all parameters of a model. The argument `dtype` is not used."""
     return Optimizers([adamw(list(model.parameters()), recipe)])
 
 
 def adamw(parameters: list[nn.Parameter], recipe: Training) -> torch.optim.Optimizer:
-    """Build AdamW. It applies weight decay to matrices, but not to gains and biases."""
+    """Build AdamW for `parameters`. Weight decay applies to matrices, but not to vectors (gains and biases)."""
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

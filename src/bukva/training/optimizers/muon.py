@@ -1,15 +1,17 @@
-"""Muon, an optimizer whose updates are orthogonalized momentum.
+"""Muon, an optimizer that orthogonalizes the momentum of weight matrices.
 
-The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns. So an update moves
-the weights equally far in rare and in common directions.
+Before each update, the momentum of a matrix is replaced by the nearest matrix with orthonormal rows or columns. So the
+update is equally large in all directions, even in directions that are rare in the gradients.
 
-Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks" (the Nesterov momentum, the
-Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (the choice of the coefficients); Liu et al. 2025,
-"Muon is scalable for LLM training" (the scale that makes updates as large as AdamW's, so both use the same learning
-rate and weight decay).
+Sources:
+    Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks": Nesterov momentum and the
+        Newton-Schulz iteration.
+    Amsel et al. 2025, "The Polar Express": choice of the coefficients.
+    Liu et al. 2025, "Muon is scalable for LLM training": scale of the updates. Muon's updates become as large as
+        AdamW's, so both optimizers use the same learning rate and weight decay.
 
-torch.optim.Muon updates one matrix at a time. This implementation updates all matrices of one shape as one batch, and
-separates matrices that are stacked in one parameter.
+torch.optim.Muon updates one matrix at a time. This implementation updates all matrices of the same shape in one batch.
+If a parameter contains several stacked matrices, each of them is orthogonalized on its own.
 """
 
 from collections import defaultdict
@@ -40,9 +42,10 @@ MOMENTUM = 0.95
 
 
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:
-    """Build Muon for the matrices between hidden channels, and AdamW for all other parameters.
+    """Build Muon for the weight matrices of hidden layers, and AdamW for all other parameters.
 
-    AdamW updates gains and biases. It also updates embeddings and the head, whose rows belong to single characters.
+    AdamW updates vectors (gains and biases), embeddings and the output layer. Muon does not update embeddings and the
+    output layer, because each of their rows belongs to a single character.
     """
     groups: list[dict[str, Any]] = [
         {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}
@@ -55,12 +58,13 @@ def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimiz
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return matrices with the singular vectors of (n, rows, columns) `matrices` and singular values of 0.7 to 1.2.
+    """Orthogonalize n matrices approximately. `matrices` has the shape (n, rows, columns).
 
-    The singular values of `matrices` should be from 0.004 to 1.
+    Return matrices with the same singular vectors, and with singular values between 0.7 and 1.2. The singular values of
+    `matrices` should be between 0.004 and 1.
     """
     tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT.contiguous() if tall else matrices  # makes the products below small: short side by short side
+    x = matrices.mT.contiguous() if tall else matrices  # keeps `gram` small: short side by short side
     for a, b, c in COEFFICIENTS:
         gram = x @ x.mT
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b gram + c gram^2
@@ -69,13 +73,14 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon, for weight matrices.
+    """Optimizer that updates weight matrices by their orthogonalized momentum.
 
     Args:
-        groups: parameter groups. The key `n_stacked` is the number of matrices stacked in the rows of each parameter.
+        groups: parameter groups. In each group, `n_stacked` is the number of matrices that are stacked along the rows
+            of each parameter.
         lr: learning rate.
-        weight_decay: weight decay, decoupled from the gradient as in AdamW. It is multiplied by the learning rate.
-        dtype: precision of the matrix products; bfloat16 is enough.
+        weight_decay: decoupled weight decay, as in AdamW. In each update, it is multiplied by the learning rate.
+        dtype: precision of the matrix products. bfloat16 is sufficient.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float, weight_decay: float, dtype: torch.dtype) -> None:
@@ -87,7 +92,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update every matrix that has a gradient. Matrices of one shape form one batch."""
+        """Update every matrix that has a gradient. Matrices of the same shape are updated in one batch."""
         by_shape = defaultdict(list)
         for group in self.param_groups:
             for parameter in group["params"]:
