@@ -41,9 +41,10 @@ def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax over the keys of `scores`, which are (..., T, S) for T queries and S keys.
+    """Return the attention weights, which are the softmax of `scores` over the keys.
 
-    The weights of each query sum to 1. Where the (T, S) `mask` is False, the weight is 0.
+    `scores` and the weights are (..., T, S) for T queries and S keys. The weights of each query sum to 1. Where the (T,
+    S) `mask` is False, the weight is 0.
     """
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
@@ -65,9 +66,9 @@ def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
 def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
     """Return the cosines and sines with which `rotate` encodes the positions from `start` to `stop - 1`.
 
-    The result is (2, T, hs) for T positions and hs channels. The sines of the first hs / 2 channels are negative. Each
-    position has hs / 2 angles. From one position to the next, the first angle grows by 1 radian and the others grow by
-    less.
+    The result is (2, T, hs) for T positions and hs channels. The sines of the first hs / 2 channels have the opposite
+    sign. Each position has hs / 2 angles. From one position to the next, the first angle grows by 1 radian and the
+    others grow by less.
     """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
@@ -81,8 +82,8 @@ def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None =
 class Kernel(Protocol):
     """A function that computes attention.
 
-    The queries `q` are (..., T, hs), and the keys `k` and values `v` are (..., S, hs), with hs channels. The result is
-    (..., T, hs): for each query, the weighted average of the values.
+    The T queries `q` are (..., T, hs). The S keys `k` and S values `v` are (..., S, hs). The number of channels is hs.
+    The result is (..., T, hs): for each query, the weighted average of the values.
     """
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor: ...
@@ -134,9 +135,9 @@ ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 class LayerCache:
     """KV cache of one layer: the keys and values of earlier positions, which need not be computed again.
 
-    The cache contains at most `size` positions. A full cache cannot drop only its oldest position. All later positions
-    would get a smaller number, and their keys depend on that number. So bukva.generation.sampling clears a full cache
-    and computes the keys and values of the most recent ids again.
+    The cache contains at most `size` positions. A full cache cannot drop its oldest position, because this would change
+    the numbers of all other positions, and their keys depend on these numbers. So bukva.generation.sampling clears a
+    full cache and computes the keys and values of the most recent ids again.
     """
 
     def __init__(self, size: int) -> None:
@@ -266,7 +267,7 @@ class Attention(nn.Module):
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """Compute the queries from `x`, and the keys and values from `memory`, for cross-attention.
 
-        `x` and the queries are (B, T, C), with batch, positions and channels. `memory`, the keys and the values are (B,
+        `x` and the queries are (B, T, C), with batch, positions and channels. The keys, the values and `memory` are (B,
         S, C). The first C rows of the weight of `qkv` are for queries, and the other 2 C rows are for keys and values.
         """
         C = x.shape[-1]

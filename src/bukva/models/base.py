@@ -43,7 +43,7 @@ class Config:
     def activations_per_id(self) -> int:
         """Lower bound of the number of activations per id that the backward pass needs. Logits are not included.
 
-        Models that have no estimate return 0.
+        It is 0 for a model without an estimate.
         """
         return 0
 
@@ -51,7 +51,7 @@ class Config:
 class HiddenLayers(NamedTuple):
     """The linear layers with the same name in all blocks, for example all layers `mlp.fc`.
 
-    Both the input and the output of these layers are hidden states. So embeddings and output layers do not belong here.
+    Their input and their output are hidden states. So embeddings and output layers are not hidden layers.
 
     layers: the layer of each block.
     n_stacked: number of matrices that are stacked in the rows of each weight, for example 3 in `qkv`, for queries, keys
@@ -124,7 +124,7 @@ class LanguageModel(nn.Module):
         return self.config.block_size
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return the linear layers that Muon updates. Generation may run them in bf16. By default, return none."""
+        """Return the linear layers that Muon updates. Generation may run them in bf16. By default, there are none."""
         return []
 
     @property
@@ -165,7 +165,7 @@ class LanguageModel(nn.Module):
         return Examples(ids, targets)
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the mean losses over `examples`. Its tensors must be on the model's device."""
+        """Return the mean losses of a batch. The tensors of `examples` must be on the model's device."""
         nats = F.cross_entropy(self(examples.ids).flatten(0, 1).float(), examples.targets.flatten())
         return Losses(nats, nats)
 
@@ -175,10 +175,10 @@ class LanguageModel(nn.Module):
 
 
 def select_wanted(values: Tensor, wanted: Tensor | None) -> Tensor:
-    """Return the entries of `values` at the positions where `wanted` is True, or all of `values` without `wanted`.
+    """Return the entries of `values` at the positions where `wanted` is True. If `wanted` is None, return `values`.
 
-    `values` is (B, T, ...) and `wanted` is (B, T), with batch and positions. The result is (n, ...) for n True
-    positions.
+    `values` is (B, T, ...) and `wanted` is (B, T), with batch and positions. If `wanted` is True at n positions, the
+    result is (n, ...).
     """
     return values if wanted is None else values[wanted]
 

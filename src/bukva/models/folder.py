@@ -49,8 +49,8 @@ def save_model(
         folder: folder to write. If it exists, it is replaced.
         config: sizes and options of the model.
         tokenizer: tokenizer whose vocabulary the model uses.
-        weights: tensors of the model by name, for each set of weights. The name of a set is its file name without
-            suffix, such as `best`.
+        weights: for each set of weights, such as `best`, the tensors of the model by name. Each set is written to a
+            file with the name of the set.
         numerics: versions and settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
         counted: (N,), ids of the training split for a model with n-grams; None for other models.
     """

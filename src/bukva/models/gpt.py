@@ -66,7 +66,7 @@ class GPTConfig(Config):
     # and the predictions of the n-grams are also an input of the network)
     ngrams: str = "none"
     ngram_dropout: float = 0.0  # fraction of the windows of a batch that are trained without n-grams
-    network_loss: float = 0.0  # weight of the loss of the network without n-grams, which is added to the loss
+    network_loss: float = 0.0  # factor of the network's own loss in the training loss, for a GPT with n-grams
     ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams to predict from
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class MLP(nn.Module):
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the MLP to the last dimension of `x`, the channels. The result has the shape of `x`."""
+        """Apply the MLP to the channels, which are the last dimension of `x`. The result has the shape of `x`."""
         return self.dropout(self.proj(self.activate(self.fc(x))))
 
 
@@ -144,11 +144,10 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the residual stream after the block. `x`, the residual stream before the block, is (B, T, C).
+        """Return the residual stream after the block. `x` is the residual stream before the block.
 
-        B is the number of sequences, T of positions and C of channels. `Attention.forward` explains `cos_sin` and
-        `cache`. With `wanted`, (B, T), the result is (n, C), for the n positions where `wanted` is True. Otherwise it
-        is (B, T, C).
+        `x` and the result are (B, T, C), with batch, positions and channels. With `wanted`, (B, T), the result is (n,
+        C), for the n positions where `wanted` is True. `Attention.forward` explains `cos_sin` and `cache`.
         """
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = select_wanted(x, wanted)
@@ -276,16 +275,17 @@ class GPT(LanguageModel):
         before: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the network's log-probabilities and the exponents of all experts.
+        """Return the network's log-probabilities and the exponents of all experts, for bukva.models.ngrams.adaptive.
 
-        Online adaptation (bukva.models.ngrams.adaptive) needs them. The experts are the n-grams of each of R orders,
-        and the network, which is the GPT without n-grams. An exponent is the weight of an expert in the product of
-        experts (bukva.models.ngram_memory). `forward` explains the arguments.
+        The experts are the n-grams of each of R orders, and the network, which is the GPT without n-grams. An exponent
+        is the weight of an expert in the product of experts (bukva.models.ngram_memory). `forward` explains the
+        arguments.
 
-        Returns: (n, V) log-probabilities of the network for a vocabulary of V ids, and (n, R + 1) exponents, with the
-            network as the last expert. n is the number of positions where `wanted` is True, or of all positions by
-            default. A GPT without n-grams has not learned exponents. They are then 0.5 for the greatest order and for
-            the network, and 0 for the other orders.
+        Returns:
+            The log-probabilities of V ids at n positions, (n, V), and the exponents, (n, R + 1), with the network as
+            the last expert. With `wanted`, these are the positions where it is True. Without `wanted`, they are all
+            positions. A GPT without n-grams has no learned exponents. It returns 0.5 for the greatest order and for the
+            network, and 0 for the other orders.
         """
         counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
         added = self._embed_ngrams(counted) if counted else None
@@ -375,7 +375,8 @@ class GPT(LanguageModel):
             start: number of the first position, which is 0 unless earlier positions are cached.
             added: (b, T, C), vectors of C channels to add to the embeddings of the first b sequences.
 
-        Returns: (B, T, C) embeddings, and the (2, T, hs) cosines and sines for `rotate`, with hs channels per head. The
+        Returns:
+            The embeddings, (B, T, C), and the cosines and sines for `rotate`, (2, T, hs) with hs channels per head. The
             cosines and sines are None if the model does not use rotary positions.
 
         Raises:

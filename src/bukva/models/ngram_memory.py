@@ -43,9 +43,9 @@ class NgramFeatures:
     If only n positions were looked up, `probabilities` and `features` have the dimension n instead of B and T.
 
     probabilities: (B, T, R, V), probability of each of V ids to be the next one, under the n-grams of each of R orders.
-    features: (B, T, 2 K), inputs of the layer that computes the exponents. For the context of each length from 0 to K -
-        1, where K is the greatest order, there are two numbers log(1 + c). One c counts how often the context is
-        followed by an id in the training split. The other c counts the different ids that follow it.
+    features: (B, T, 2 K), inputs of the layer that computes the exponents, where K is the greatest order. There are two
+        numbers log(1 + c) for the context of each length below K. One c counts how often the context is followed by an
+        id in the training split. The other c counts the different ids that follow it.
     longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network. None
         if the network does not have this input.
     """

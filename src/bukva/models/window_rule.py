@@ -32,7 +32,7 @@ Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n
 # Maximum number of ids to score of `train`, and of `val` during training. Scoring more ids takes minutes and hardly
 # changes the score.
 MAX_SCORED_IDS = 2**18
-N_EXCERPTS = 16  # number of excerpts on which a text with too many ids is scored
+N_EXCERPTS = 16  # number of excerpts to score of a text that is too long to score whole
 Positions = npt.NDArray[np.int64]
 R = TypeVar("R")
 
@@ -258,7 +258,7 @@ def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.N
 
     The columns are four indices into the concatenated ids of all passages: the start of the passage, the start of the
     window, the first id that the window scores, and the end of the passage. A window scores neither context nor ids
-    that an earlier window has scored. The first window of a passage uses at most block_size - stride + 1 ids of
+    that an earlier window has scored. The first window of a passage uses at most `block_size - stride + 1` ids of
     context, like the later windows. If the passage has more context, its first ids are skipped.
     """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
@@ -317,7 +317,9 @@ def split_passage(passage: Passage, block_size: int, stride: int, n_before: int,
     """
     context = block_size - stride + 1 + n_before
     skipped = max(0, passage.n_context - (block_size - stride + 1))
-    edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # first scored ids, without the first window
+    edges = np.arange(
+        skipped + block_size + 1, len(passage.ids), stride
+    )  # first scored id of each window except the first
     edges = edges[:: max(1, n_ids // stride)][1:].tolist()
     starts, stops = [passage.n_context, *edges], [*edges, len(passage.ids)]
     n_contexts = [passage.n_context, *[context] * len(edges)]

@@ -131,7 +131,7 @@ class Gate(NamedTuple):
     """Learned corrections of the exponents, and the sums of their squared gradients for Adagrad.
 
     An exponent is the weight of one of E experts in the product of experts. The context of an id selects three of the S
-    rows. Their sum is the correction of the E exponents (see the top of this module).
+    rows of `corrections`. The sum of these rows corrects the E exponents (see the top of this module).
     """
 
     corrections: Floats  # (S, E)
@@ -139,12 +139,12 @@ class Gate(NamedTuple):
 
 
 class Predictor(NamedTuple):
-    """State of a `Reader` from which it predicts, together with the output of the network.
+    """Everything that a `Reader` predicts from, except the output of the network.
 
     of_all: n-grams of the training split and of all text read.
-    orders: (R,), lengths of the n-grams in `of_all` that are experts.
+    orders: (R,), lengths of the n-grams in `of_all` to predict from.
     of_work: n-grams of the current work.
-    own_orders: (Q,), lengths of the n-grams in `of_work` that are experts.
+    own_orders: (Q,), lengths of the n-grams in `of_work` to predict from.
     gate: corrections of the exponents.
     """
 
@@ -158,7 +158,7 @@ class Predictor(NamedTuple):
 class Reader:
     """Score works one after another, and learn from each id after it is scored.
 
-    The predictions combine a network with n-grams, which are counted in the training split and in the text read.
+    To predict an id, a `Reader` combines the prediction of a network with those of n-gram counts.
 
     Args:
         counts: n-gram counts of the training split.
@@ -223,7 +223,7 @@ class Reader:
         return nats
 
     def log_probs(self, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
-        """Return the log-probability of each id of the vocabulary to be the next id, (V,).
+        """Return the log-probability of each of V ids to be the next id of the work, (V,).
 
         Args:
             network: (V,), the network's log-probabilities of the next id.

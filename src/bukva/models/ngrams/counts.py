@@ -65,10 +65,10 @@ def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
 
 
 def cross_entropy(seen: PairCounts, table: PairCounts) -> float:
-    """Return the mean loss in nats of pairs of ids that occur as often as `seen` says.
+    """Return the mean loss in nats of pairs of ids. `seen` contains how often each pair occurs.
 
-    Both arrays are (R, V), with one row for each of R contexts and one column for each of V ids. The probabilities of
-    the ids after a context are the row of `table` for this context, divided by the sum of the row.
+    The probability of a pair is its count in `table`, divided by the sum of the counts in the same row. Both arrays are
+    (R, V). They have one row for each of R contexts and one column for each of V ids.
     """
     rows, columns = np.nonzero(seen)
     probabilities = table[rows, columns] / table.sum(axis=1)[rows]

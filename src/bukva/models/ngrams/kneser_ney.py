@@ -71,11 +71,11 @@ class KneserNey:
         return self.nats_by_order(ids, [order])[order]
 
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
-        """Return the (N,) losses in nats of (N,) `ids` under the models of several orders, by order.
+        """Return the losses in nats of `ids` under the models of several orders, as a dict with the orders as keys.
 
-        The model of order K predicts each id from the K - 1 ids before it. The first ids of a text have shorter
-        contexts and are predicted from continuation counts. One call for several orders is faster than one call for
-        each order.
+        The values are (N,) losses for (N,) `ids`. The model of order K predicts each id from the K - 1 ids before it.
+        The first ids of a text have shorter contexts and are predicted from continuation counts. One call for several
+        orders is faster than one call for each order.
         """
         wanted = sorted(set(orders))
         probabilities = probabilities_of(

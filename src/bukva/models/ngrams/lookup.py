@@ -56,7 +56,7 @@ def lookup_into(
 
     rows: (B, T), the row of `probabilities` and `seen` for each position; -1 for a position that is not looked up.
     probabilities: (n, R, V), filled by this function for n positions.
-    seen: (n, 2, K), filled by this function. It must contain zeros before.
+    seen: (n, 2, K), filled by this function. The caller has to fill it with zeros before.
     longest: (B, T, V), filled by this function; (B, 0, V) if it is not requested.
     """
     (B, T), V = rows.shape, probabilities.shape[2]

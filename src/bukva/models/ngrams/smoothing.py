@@ -16,7 +16,7 @@ from bukva.models.ngrams.trie import Nodes, Trie
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK = 1 << 16  # number of contexts or counts that are processed at a time, so that the next ones reuse the memory
+CHUNK = 1 << 16  # number of contexts or counts to process at a time, which limits the memory
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of counts of 0, 1, 2 and at least 3
 
 

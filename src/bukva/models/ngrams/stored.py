@@ -27,7 +27,7 @@ MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
-    """Return the n-gram counts of a text, for all orders up to `max_order` or a higher order.
+    """Return the n-gram counts of a text for all orders up to `max_order`, or up to a higher order.
 
     The counts are memory-mapped from the folder `stored` or from the user's cache. If neither contains the counts of
     this text, for example for a served model or a model of another experiment, the text is counted. The new counts of a
