@@ -185,7 +185,7 @@ def test_a_sequence_in_pieces_has_the_same_output(kernel, rotary):
 def test_more_positions_than_the_cache_holds_are_an_error_and_change_nothing():
     cache, k, v = LayerCache(T), rand(B, nh, T - 1, hs), rand(B, nh, T - 1, hs, seed=2)
     cache.append(k, v)
-    with pytest.raises(ValueError, match=r"^6 positions do not fit a cache of 5$"):
+    with pytest.raises(ValueError, match=r"^The KV cache is too small for 6 positions. It has room for 5 positions.$"):
         cache.append(k[:, :, :2], v[:, :, :2])
     kept, _ = cache.append(v[:, :, :1], k[:, :, :1])
     same(kept, torch.cat([k, v[:, :, :1]], dim=2))

@@ -101,9 +101,9 @@ def test_another_vocabulary_is_an_error(folder):
     rejected(folder, r"vocab.json: not a vocabulary")
 
 
-NO_SHAPE = r"config.json: cannot load the model's config \(.*"
-NO_FIT = r"best.safetensors: cannot load the weights \("
-ANOTHER = NO_FIT + "they were trained with a different config.json"
+NO_SHAPE = r"Cannot load the model's config from .*config.json: .*"
+NO_FIT = r"Cannot load the weights from .*best.safetensors: "
+ANOTHER = NO_FIT + "the weights were trained with a different config.json"
 EDITED = [
     ({"vocab_sha256": None}, NO_SHAPE + "vocab_sha256"),
     ({"window": 3}, NO_SHAPE + "window"),
@@ -166,7 +166,7 @@ def test_a_damaged_file_is_an_error_that_names_it_and_the_other_weights_still_lo
 # ---- a model with n-grams
 
 COUNTING = dataclasses.replace(GPT_SHAPE, ngrams="input", ngram_orders=(3, 2))
-UNCOUNTED = r"train.npy: cannot load the text for the n-gram counts \("
+UNCOUNTED = r"Cannot load the training split from .*train.npy: "
 TRAIN = np.array([0, 1, 2, 3, 4, 0, 1, 3, 2, 0, 1], np.uint8)
 
 
@@ -201,9 +201,9 @@ def test_another_text_than_the_counted_one_is_an_error(counting):
     folder, _ = counting
     assert json.loads((folder / "config.json").read_text())["train_sha256"] == sha256(folder / "train.npy")
     np.save(folder / "train.npy", TRAIN[::-1])
-    rejected(folder, UNCOUNTED + "its SHA-256 differs")
+    rejected(folder, UNCOUNTED + "the SHA-256 of the file differs")
     (folder / "train.npy").write_bytes(b"")
-    rejected(folder, UNCOUNTED + "its SHA-256 differs")
+    rejected(folder, UNCOUNTED + "the SHA-256 of the file differs")
     (folder / "train.npy").unlink()
     rejected(folder, UNCOUNTED + ".*No such file")
 

@@ -139,10 +139,10 @@ def test_a_text_in_pieces_has_the_same_logits(options):
 
 def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
     model, caches = gpt(), gpt().new_cache()
-    with pytest.raises(ValueError, match="6 characters do not fit block_size 5"):
+    with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
         model(ids(1, T + 1))
     model(ids(1, T), caches)
-    with pytest.raises(ValueError, match="6 characters do not fit block_size 5"):
+    with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
         model(ids(1, 1), caches)
 
 

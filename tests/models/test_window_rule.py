@@ -212,7 +212,7 @@ def test_the_device_is_read_once_however_many_batches_there_are(gpt, monkeypatch
 
 def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt):
     for n, stride in ((1, 3), (9, 0), (9, T + 1)):
-        with pytest.raises(ValueError, match="cannot score"):
+        with pytest.raises(ValueError, match="Cannot score"):
             nats_of(gpt, text(n), T, stride)
 
 

@@ -18,7 +18,10 @@ Tensors = dict[str, Tensor]
 
 
 class Config:
-    """Sizes and options of a model. Each model has a subclass: a frozen dataclass whose fields are JSON values."""
+    """Sizes and options of a model.
+
+    Each kind of model defines a subclass, a frozen dataclass whose fields have JSON values.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # the model's name in the registry
@@ -28,25 +31,31 @@ class Config:
 
     @property
     def counts(self) -> bool:
-        """Whether the model counts the n-grams of the training split."""
+        """Whether the model uses n-gram counts of the training split."""
         return False
 
     @property
     def n_before(self) -> int:
-        """How many ids before the start of a window affect predictions. It is 0 for a model without n-grams."""
+        """Number of ids before a window that n-gram counts use as context. It is 0 for a model without n-grams."""
         return 0
 
     @property
     def activations_per_id(self) -> int:
-        """Lower bound of the number of activations that the backward pass needs per id. Logits are not included."""
+        """Lower bound of the number of activations per id that the backward pass needs. Logits are not included.
+
+        It is 0 for a model without an estimate.
+        """
         return 0
 
 
 class HiddenLayers(NamedTuple):
-    """The linear layers of one name, one from each block. Their inputs and outputs are hidden channels.
+    """The linear layers with the same name in all blocks, for example all layers `mlp.fc`.
 
-    n_stacked: number of matrices that are stacked in the rows of each weight, for example 3 for `qkv`. Muon updates
-        each matrix separately.
+    Their input and their output are hidden states. So embeddings and output layers are not hidden layers.
+
+    layers: the layer of each block.
+    n_stacked: number of matrices that are stacked in the rows of each weight, for example 3 in `qkv`, for queries, keys
+        and values. Muon updates each matrix separately.
     """
 
     layers: Sequence[nn.Linear]
@@ -57,7 +66,7 @@ class Losses(NamedTuple):
     """Mean losses of a batch, as scalar tensors.
 
     nats: cross-entropy of the model, in nats per id.
-    minimized: the loss that training minimizes: `nats`, plus more terms for some models.
+    minimized: the loss that training minimizes. It is `nats`, and some models add further terms.
     """
 
     nats: Tensor
@@ -67,11 +76,13 @@ class Losses(NamedTuple):
 class Examples(NamedTuple):
     """Windows for one forward and backward pass.
 
-    ids: (B, T), the windows.
+    ids: (B, T), B windows of T ids.
     targets: (B, T), the next id after each of `ids`.
-    ngrams: n-gram predictions for all windows, or only for the first windows. None if no window has n-grams.
-    ngram_weight: fraction of the windows in `ids` that have n-grams, divided by the fraction of all windows of the
-        batch that have n-grams.
+    ngrams: n-gram predictions for the first windows, or for all windows. Windows without them are predicted by the
+        network alone. None if no window has n-gram predictions.
+    ngram_weight: factor for the mean loss of the windows that have n-gram predictions. It is the fraction of these
+        windows in `ids`, divided by their fraction in the whole batch. The losses of equally large parts of a batch
+        then average to the loss of the whole batch.
     """
 
     ids: Tensor
@@ -85,25 +96,24 @@ class Examples(NamedTuple):
         return Examples(function(self.ids), function(self.targets), ngrams, self.ngram_weight)
 
     def tensors(self) -> list[Tensor]:
-        """Return `ids`, `targets` and the tensors of `ngrams`."""
+        """Return a list of all tensors: `ids`, `targets`, and the tensors of `ngrams` unless it is None."""
         return [self.ids, self.targets, *(self.ngrams.tensors() if self.ngrams else ())]
 
 
 class LanguageModel(nn.Module):
     """Base class of models that predict the next id.
 
-    `forward` takes (B, T) ids and an optional KV cache, and returns (B, T, V) logits. It has three more arguments.
+    `forward` takes (B, T) ids, B windows of T ids. It returns (B, T, V) logits for a vocabulary of V ids. All other
+    arguments are optional:
 
-    `wanted`, (B, T), selects n positions: `forward` returns only the (n, V) logits at the positions where `wanted` is
-    True. With a large vocabulary, logits take most of the time and memory, and scoring needs only some of them.
-
-    `before`, (B, n), contains the ids before each window, or NO_ID at positions before the start of the text. Only
-    n-gram counts use these ids, at most the last `config.n_before` of them. Without `before`, the text begins with the
-    window.
-
-    `following`, (B,), contains the id after each window. It is given only for windows of the training split. There, the
-    n-gram counts of a model already contain the ids to predict. With `following`, the model predicts each id as if this
-    occurrence had not been counted (leave-one-out).
+    cache: KV cache with the positions before `ids`.
+    before: (B, M), the M ids before each window. NO_ID marks positions before the start of the text. Only n-gram counts
+        use these ids, at most the last `config.n_before`. By default, the text begins with the window.
+    following: (B,), the id after each window. Pass it only for windows of the training split, because the n-gram counts
+        of a model already contain the ids that it predicts there. The model then predicts each id as if this occurrence
+        had not been counted (leave-one-out).
+    wanted: (B, T), True at the n positions to predict from. `forward` then returns (n, V) logits for these positions
+        only, because computing all logits takes much time and memory if the vocabulary is large.
     """
 
     config: Config
@@ -114,45 +124,48 @@ class LanguageModel(nn.Module):
         return self.config.block_size
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return the linear layers that Muon updates and generation may run in bf16. By default, there are none."""
+        """Return the linear layers that Muon updates. Generation may run them in bf16. By default, there are none."""
         return []
 
     @property
     def counts(self) -> bool:
-        """Whether the model counts the n-grams of the training split."""
+        """Whether the model uses n-gram counts of the training split."""
         return self.config.counts
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the n-grams of the (N,) ids `train`. If the folder `stored` has their counts, memory-map the counts.
+        """Count the n-grams of the training split. A model without n-grams does nothing.
 
-        A model without n-grams does nothing.
+        Args:
+            train: (N,), the ids of the training split.
+            stored: folder of saved counts. If they are the counts of `train`, they are memory-mapped instead of counted
+                again.
         """
 
     def without_ngrams(self) -> Self:
-        """Return a model with the same weights that predicts without n-grams. By default, return this model."""
+        """Return a model that has the same weights but predicts without n-grams. By default, return this model."""
         return self
 
     def examples(
         self,
         ids: Tensor,
         targets: Tensor,
-        before: Tensor | None = None,  # noqa: ARG002 (for models with n-grams)
+        before: Tensor | None = None,  # noqa: ARG002 (used by models with n-grams)
         numbers: Tensor | None = None,  # noqa: ARG002
         batch_size: int = 0,  # noqa: ARG002
     ) -> Examples:
-        """Prepare windows of the training split as the argument of `losses`. This is done on the CPU.
+        """Prepare windows of the training split for `losses`. The windows and the result are on the CPU.
 
         Args:
-            ids: (B, T), the windows of a batch or of a part of a batch.
+            ids: (B, T), B windows of T ids. They are a whole batch or a part of it.
             targets: (B, T), the next id after each of `ids`.
-            before: (B, n), the ids before each window; None if the text begins with the window.
+            before: (B, M), the M ids before each window; None if the text begins with the window.
             numbers: (B,), index of each window in the whole batch; None if `ids` is the whole batch.
             batch_size: number of windows in the whole batch; 0 if `ids` is the whole batch.
         """
         return Examples(ids, targets)
 
     def losses(self, examples: Examples) -> Losses:
-        """Return the losses of a batch. The tensors of `examples` must be on the model's device."""
+        """Return the mean losses of a batch. The tensors of `examples` must be on the model's device."""
         nats = F.cross_entropy(self(examples.ids).flatten(0, 1).float(), examples.targets.flatten())
         return Losses(nats, nats)
 
@@ -162,17 +175,21 @@ class LanguageModel(nn.Module):
 
 
 def select_wanted(values: Tensor, wanted: Tensor | None) -> Tensor:
-    """Return the (n, ...) entries of (B, T, ...) `values` where (B, T) `wanted` is True. None selects all entries."""
+    """Return the entries of `values` at the positions where `wanted` is True. If `wanted` is None, return `values`.
+
+    `values` is (B, T, ...) and `wanted` is (B, T), with batch and positions. If `wanted` is True at n positions, the
+    result is (n, ...).
+    """
     return values if wanted is None else values[wanted]
 
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model.
+    """The classes of one kind of model, as listed in bukva.models.registry.
 
     config: class of the model's config.
-    build: class of the model; `build(config)` returns a new model.
-    sees_one_id: whether the predictions depend on the last id alone.
+    build: class of the model. `build(config)` returns a new model.
+    sees_one_id: whether predictions depend only on the previous id, as in a bigram.
     """
 
     config: Callable[..., Config]

@@ -1,8 +1,8 @@
-"""The bigram model predicts the next character from the last character alone.
+"""The bigram model predicts the next character only from the previous one.
 
-As in the lecture notes, the model learns a logit for each pair of characters by gradient descent. Counting the pairs
-(models/ngrams/counts.py) gives the exact solution. So comparing the learned model with the counts checks all of the
-training code.
+As in the lecture notes, the model learns a logit for each pair of characters by gradient descent. The exact solution is
+also known, because it can be computed from the counts of all pairs (models/ngrams/counts.py). So comparing the learned
+model with the counts checks all of the training code.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class BigramConfig(Config):
 
 
 class Bigram(LanguageModel):
-    """The bigram table of the lecture notes. Row c contains the logits of the character that follows character c."""
+    """The table of logits of the lecture notes. Row c contains the logits of the character after character c."""
 
     def __init__(self, config: BigramConfig) -> None:
         super().__init__()
@@ -40,9 +40,10 @@ class Bigram(LanguageModel):
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits for (B, T) `ids`, or only the (n, V) logits where (B, T) `wanted` is True.
+        """Return the logits of the id after each of `ids`. The arguments except `ids` and `wanted` are ignored.
 
-        The other arguments are ignored.
+        `ids` is (B, T), with batch and positions, and the logits are (B, T, V) for a vocabulary of V ids. With
+        `wanted`, (B, T), the logits are (n, V), for the n positions where `wanted` is True.
         """
         return self.table(select_wanted(ids, wanted))
 

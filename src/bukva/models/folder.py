@@ -1,13 +1,14 @@
 """Save and load trained models.
 
-A model is saved as a folder, and loading it needs no other files. Loading never unpickles anything. The files are:
+A saved model is a folder that contains all files needed to load it. Loading does not use pickle, so a file cannot run
+code. The files are:
 
 config.json             name, sizes and options of the model, and the SHA-256 of vocab.json and of train.npy
 vocab.json              the vocabulary
-best.safetensors        the weights with the best val score, and the SHA-256 of config.json
+best.safetensors        the weights with the best score on `val`, and the SHA-256 of config.json
 initial.safetensors     the weights before the first update, and the SHA-256 of config.json
-train.npy               ids of the training split, only for models with n-grams: loading counts the n-grams again
-numerics.json           settings that affected the rounding in training: versions, processor, precision, threads
+train.npy               ids of the training split, from which loading counts the n-grams; only for models with n-grams
+numerics.json           what affected the rounding in training: versions, processor, precision, number of threads
 """
 
 import contextlib
@@ -48,9 +49,10 @@ def save_model(
         folder: folder to write. If it exists, it is replaced.
         config: sizes and options of the model.
         tokenizer: tokenizer whose vocabulary the model uses.
-        weights: name of the weights, for example `best` -> the tensors of the model with these weights.
-        numerics: settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
-        counted: (N,) ids of the training split for a model with n-grams, otherwise None.
+        weights: for each set of weights, such as `best`, the tensors of the model by name. Each set is written to a
+            file with the name of the set.
+        numerics: versions and settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
+        counted: (N,), ids of the training split for a model with n-grams; None for other models.
     """
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished, tokenizer)
@@ -78,34 +80,34 @@ def load_model(
 
     Args:
         folder: folder of the model.
-        weights: `best` for the weights with the best val score, or `initial` for the weights before training.
+        weights: `best` for the weights with the best score on `val`, or `initial` for the weights before training.
         device: device to load the model on.
-        ngrams: folder that may contain the n-gram counts of the training split. It is used only for a model with
-            n-grams (see `counts_of`).
+        ngrams: folder with saved n-gram counts, for a model with n-grams. If they are not the counts of the model's
+            training split, they are ignored, and the n-grams are counted again (see `counts_of`).
 
     Raises:
         BukvaError: a file cannot be read or does not match the other files of the folder. The message names the file.
     """
     tokenizer = load_tokenizer(folder)
-    with _explain_errors(folder / CONFIG, "cannot load the model's config"):
+    with _explain_errors(f"load the model's config from {folder / CONFIG}"):
         values = read_json(folder / CONFIG)
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
         config = model_kind(values.pop("model")).config(**values)
     if sha256(folder / VOCAB) != vocab_digest:
         raise BukvaError(f"{folder / VOCAB} is not the vocabulary that the model was trained with. {REMEDY}")
     file = folder / f"{weights}.safetensors"
-    with _explain_errors(file, "cannot load the weights"):
+    with _explain_errors(f"load the weights from {file}"):
         with safe_open(file, framework="pt") as opened:
             if (opened.metadata() or {}).get("config_sha256") != sha256(folder / CONFIG):
-                raise ValueError("they were trained with a different config.json")
+                raise ValueError("the weights were trained with a different config.json")
         tensors = load_file(file)
-        build_empty(config).load_state_dict(tensors, assign=True)  # fails before a wrong config allocates memory
+        build_empty(config).load_state_dict(tensors, assign=True)  # finds a wrong config before memory is allocated
         model = build(config)
         model.load_state_dict(tensors)
     if model.counts:
-        with _explain_errors(folder / COUNTED, "cannot load the text for the n-gram counts"):
+        with _explain_errors(f"load the training split from {folder / COUNTED}"):
             if sha256(folder / COUNTED) != train_digest:
-                raise ValueError("its SHA-256 differs from the SHA-256 in config.json")
+                raise ValueError("the SHA-256 of the file differs from the one in config.json")
             train = np.load(folder / COUNTED, mmap_mode="r")
         model.count(train, ngrams)
     return model.to(device).eval(), tokenizer
@@ -114,15 +116,15 @@ def load_model(
 def load_models(
     folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
 ) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """Load several models with their best weights, and the tokenizer that all of them share.
+    """Load several models with their best weights, and their common tokenizer.
 
     Args:
-        folders: name of the model -> its folder.
+        folders: folder of each model, by name of the model.
         device: device to load the models on.
-        ngrams: folder that may contain the n-gram counts of the training split.
+        ngrams: folder with saved n-gram counts of the training split (see `load_model`).
 
     Returns:
-        A dict, name of the model -> model, and the tokenizer. The models are in evaluation mode.
+        The models in evaluation mode, by name, and the tokenizer.
 
     Raises:
         BukvaError: a folder cannot be read, or two models have different vocabularies.
@@ -136,19 +138,21 @@ def load_models(
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """Return the contents of numerics.json, setting -> value (see bukva.backends.device.Machine.numerics).
+    """Return what affected the rounding when the model was trained, such as versions and precision, by name.
+
+    `folder` is the folder of the model. bukva.backends.device.Machine.numerics defines the names.
 
     Raises:
-        BukvaError: the file cannot be read.
+        BukvaError: the file numerics.json cannot be read.
     """
-    with _explain_errors(folder / NUMERICS, "cannot read the file"):
+    with _explain_errors(f"read {folder / NUMERICS}"):
         return dict(read_json(folder / NUMERICS))
 
 
 @contextlib.contextmanager
-def _explain_errors(path: Path, fault: str) -> Iterator[None]:
-    """Turn an error in the `with` block into a BukvaError. Its message is one line that names `path` and `fault`."""
+def _explain_errors(action: str) -> Iterator[None]:
+    """Turn an error in the `with` block into a BukvaError with a one-line message. `action` says what failed."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
-        raise BukvaError(f"{path}: {fault} ({' '.join(str(error).split())}). {REMEDY}") from None
+        raise BukvaError(f"Cannot {action}: {' '.join(str(error).split()).rstrip('.')}. {REMEDY}") from None

@@ -1,4 +1,4 @@
-"""A GPT consists of embeddings, a stack of transformer blocks, and a head that predicts the next character.
+"""The GPT: embeddings, a stack of transformer blocks, and an output layer that predicts the next character.
 
 A GPT may also have an n-gram memory (bukva.models.ngram_memory). Letters in shapes are explained in
 bukva.models.attention. In addition, V is the vocab_size.
@@ -26,11 +26,11 @@ from bukva.text.ids import Ids
 
 
 def relu_squared(x: Tensor) -> Tensor:
-    """Return max(x, 0)^2, the activation of So et al. 2021, "Primer"."""
+    """Return max(x, 0)², the activation of So et al. 2021, "Primer"."""
     return F.relu(x).square()
 
 
-# bukva.config.names repeats the keys of these two tables, because params.yaml is checked without importing torch
+# bukva.config.names repeats the keys of these two dicts, because params.yaml is checked without importing torch
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
@@ -41,9 +41,9 @@ NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RM
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """Sizes and options of a GPT: the vocab_size, and the parameters in section `model` of params.yaml.
+    """Sizes and options of a GPT. All fields except `vocab_size` are parameters in section `model` of params.yaml.
 
-    The defaults are the choices of the lecture notes. bukva.models.ngram_memory explains the n-gram options.
+    The defaults are the choices of the lecture notes. bukva.models.ngram_memory explains the options about n-grams.
     """
 
     name: ClassVar[str] = "gpt"
@@ -61,12 +61,13 @@ class GPTConfig(Config):
     bias: bool = False
     # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
     proj_init: str = "scaled"
-    tie_weights: bool = False  # use one weight matrix for both the embedding and the head
-    # `logits`: mix the predictions of n-grams and network; `input`: n-grams are also an input of the network
+    tie_weights: bool = False  # use one weight matrix for both the embedding and the output layer
+    # `none` (no n-grams), `logits` (mix the predictions of the network and of the n-grams), or `input` (like `logits`,
+    # and the predictions of the n-grams are also an input of the network)
     ngrams: str = "none"
     ngram_dropout: float = 0.0  # fraction of the windows of a batch that are trained without n-grams
-    network_loss: float = 0.0  # weight of the network's own loss, which is added to the loss of the full model
-    ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams that are experts
+    network_loss: float = 0.0  # factor of the network's own loss in the training loss, for a GPT with n-grams
+    ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams to predict from
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ngram_orders", tuple(self.ngram_orders))  # JSON has no tuples
@@ -83,24 +84,29 @@ class GPTConfig(Config):
 
     @property
     def n_before(self) -> int:
-        """Number of ids before a window that the longest n-grams need.
+        """Number of ids before a window that the longest n-grams use as context.
 
-        N-grams of order K predict from K - 1 ids. At the first position of a window, one of these ids is in the window.
+        N-grams of order K predict an id from the K - 1 ids before it. For the first prediction in a window, one of
+        these ids is the first id of the window. The other K - 2 ids are before the window.
         """
         return max(0, max(self.ngram_orders) - 2) if self.counts else 0
 
     @property
     def activations_per_id(self) -> int:
-        """Lower bound of the number of bf16 activations per id, from measurements.
+        """Lower bound of the number of activations per id that the backward pass needs, from measurements.
 
-        Each order of n-grams keeps 2 float32 distributions, which are counted as 4 distributions in bf16.
+        It is in bf16 numbers. With n-grams, the backward pass needs 2 float32 distributions for each order, and these
+        take as much memory as 4 bf16 distributions.
         """
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return 16 * self.n_layer * self.n_embd + experts
 
 
 class MLP(nn.Module):
-    """A network with one hidden layer of 4 C channels, applied to each position separately."""
+    """A feed-forward network that is applied to each position separately.
+
+    Its input and output have C channels, and its hidden layer has 4 C channels.
+    """
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -110,14 +116,14 @@ class MLP(nn.Module):
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the MLP: (..., C) -> (..., C)."""
+        """Apply the MLP to the channels, which are the last dimension of `x`. The result has the shape of `x`."""
         return self.dropout(self.proj(self.activate(self.fc(x))))
 
 
 class Block(nn.Module):
-    """A transformer block. Its two sublayers, attention and MLP, each add their output to the residual stream."""
+    """A transformer block. It adds the output of attention, and then the output of an MLP, to the residual stream."""
 
-    # names of the linear layers, and the number of matrices that are stacked in the weight of each
+    # name of each linear layer, and the number of matrices that are stacked in its weight
     HIDDEN = (("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1))
 
     def __init__(self, config: GPTConfig, *, causal: bool) -> None:
@@ -138,9 +144,10 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Apply the block: (B, T, C) -> (B, T, C). `Attention.forward` explains `cos_sin` and `cache`.
+        """Return the residual stream after the block. `x` is the residual stream before the block.
 
-        With (B, T) `wanted`, return only the (n, C) outputs at the positions where `wanted` is True.
+        `x` and the result are (B, T, C), with batch, positions and channels. With `wanted`, (B, T), the result is (n,
+        C), for the n positions where `wanted` is True. `Attention.forward` explains `cos_sin` and `cache`.
         """
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = select_wanted(x, wanted)
@@ -148,7 +155,10 @@ class Block(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """The blocks, applied in sequence. bukva.backends may replace this module by a faster one with the same result."""
+    """All blocks, applied one after another.
+
+    bukva.backends may replace this module by a faster module that returns the same result.
+    """
 
     def forward(
         self,
@@ -158,10 +168,10 @@ class Stack(nn.ModuleList):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Apply all blocks: (B, T, C) -> (B, T, C). The arguments are explained in `Block.forward`."""
+        """Apply all blocks to the residual stream `x`. `Block.forward` explains the arguments and the result."""
         layers = cache.layers if cache else [None] * len(self)
         for block, layer in zip(self, layers, strict=True):
-            is_last = block is self[-1]  # other blocks return all positions, because the next block attends to them
+            is_last = block is self[-1]  # the other blocks return all positions, because the next block needs them
             x = block(x, cos_sin=cos_sin, cache=layer, wanted=wanted if is_last else None)
         return x
 
@@ -173,7 +183,8 @@ class Stack(nn.ModuleList):
 class GPT(LanguageModel):
     """A decoder-only transformer that predicts the next character.
 
-    `causal=False` removes the attention mask. Every position then sees the character that it has to predict.
+    With `causal=False`, there is no attention mask, and the GPT becomes an encoder. It cannot be trained to predict the
+    next character, because every position attends to that character.
     """
 
     config: GPTConfig
@@ -193,8 +204,8 @@ class GPT(LanguageModel):
         self.blocks = Stack(Block(config, causal=causal) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialize)
-        # Every sublayer adds to the residual stream. The smaller weights of `scaled` make the variance of the stream
-        # independent of the depth. With the weights of `zero`, a sublayer adds nothing until the weights are trained.
+        # Every sublayer adds to the residual stream. With `scaled`, the weights are smaller in deeper models, so the
+        # variance of the stream does not depend on the depth. With `zero`, a sublayer adds nothing before training.
         std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
         for block in self.blocks:
             for layer in (block.attention.proj, block.mlp.proj):
@@ -213,20 +224,23 @@ class GPT(LanguageModel):
             nn.init.normal_(self.ngram_embedding.weight, std=0.02)
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """Return one `HiddenLayers` for each name in `Block.HIDDEN`: the layers of this name in all blocks."""
+        """Return the linear layers of all blocks, as one `HiddenLayers` for each name in `Block.HIDDEN`."""
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
     def new_cache(self) -> KVCache:
-        """Return an empty KV cache for at most block_size positions."""
+        """Return an empty KV cache for at most `block_size` positions."""
         return self.blocks.new_cache(self.block_size)
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Fill the n-gram memory, if the GPT has one. `LanguageModel.count` explains the arguments."""
+        """Fill the n-gram memory with the counts of the training split `train`. Without an n-gram memory, do nothing.
+
+        `LanguageModel.count` explains the arguments.
+        """
         if self.ngrams:
             self.ngrams.count(train, stored)
 
     def without_ngrams(self) -> Self:
-        """Return a GPT without n-grams that shares the weights of this GPT."""
+        """Return a GPT that shares the weights of this GPT but has no n-gram memory."""
         network = copy.copy(self)
         network._modules = self._modules.copy()  # otherwise replacing the blocks in one model would replace both
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
@@ -240,11 +254,13 @@ class GPT(LanguageModel):
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits for (B, T) `ids`. With `wanted`, return only (n, V) logits.
+        """Return the (B, T, V) logits of the next id for B windows of T `ids` and a vocabulary of V ids.
 
-        `LanguageModel` explains `before`, `following` and `wanted`. With a cache, `ids` follow the cached positions,
-        and the ids of these positions must be part of `before` if the GPT has n-grams. T plus the number of cached
-        positions must not exceed block_size.
+        `LanguageModel` explains `before`, `following` and `wanted`. With `wanted`, the logits are (n, V) for n
+        positions.
+
+        If the cache is not empty, `ids` continue the cached text. `before` must then contain the cached ids if the GPT
+        has n-grams. The cached positions and `ids` together must not exceed `block_size`.
         """
         if self.ngrams is None:
             return self.lm_head(self.encode(ids, cache=cache, wanted=wanted))
@@ -259,13 +275,16 @@ class GPT(LanguageModel):
         before: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the network's log-probabilities and the exponents of the experts, for bukva.models.ngrams.adaptive.
+        """Return the network's log-probabilities and the exponents of all experts, for bukva.models.ngrams.adaptive.
 
-        `forward` explains the arguments. n is the number of positions where `wanted` is True, or B T by default.
+        The experts are the n-grams of each of R orders, and the network, which is the GPT without n-grams. An exponent
+        is the weight of an expert in the product of experts (bukva.models.ngram_memory). `forward` explains the
+        arguments.
 
         Returns:
-            (n, V) log-probabilities of the network, and (n, R + 1) exponents of the experts. The network's exponent is
-            the last. A GPT without n-grams has not learned exponents. It returns 0.5 for the last order and for the
+            The log-probabilities of V ids at n positions, (n, V), and the exponents, (n, R + 1), with the network as
+            the last expert. With `wanted`, these are the positions where it is True. Without `wanted`, they are all
+            positions. A GPT without n-grams has no learned exponents. It returns 0.5 for the greatest order and for the
             network, and 0 for the other orders.
         """
         counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
@@ -285,11 +304,12 @@ class GPT(LanguageModel):
         numbers: Tensor | None = None,
         batch_size: int = 0,
     ) -> Examples:
-        """Look up the n-grams of the windows `ids`. `LanguageModel.examples` explains the arguments.
+        """Look up the n-gram predictions for windows of the training split.
 
-        The fraction `ngram_dropout` of the windows gets no n-grams. These windows train the network alone, and come
-        last in the result. They are evenly spaced in the whole batch. So it does not matter how a batch is divided
-        into micro-batches and processes: the same windows have n-grams.
+        `LanguageModel.examples` explains the arguments. A fraction `ngram_dropout` of the windows gets no n-gram
+        predictions, so that they train the network alone. In the result, these windows come last. They are chosen at
+        equal distances in the whole batch. So the choice does not depend on how the batch is divided into micro-batches
+        and processes.
         """
         if self.ngrams is None:
             return super().examples(ids, targets)
@@ -306,8 +326,9 @@ class GPT(LanguageModel):
     def losses(self, examples: Examples) -> Losses:
         """Return the losses of a batch. `LanguageModel.losses` explains the argument.
 
-        For a GPT with n-grams, `nats` is computed on the windows that have n-grams, and multiplied by `ngram_weight`.
-        `minimized` also includes the loss of the network alone, on all windows, times `network_loss`.
+        With n-grams, `nats` is the mean loss of the windows that have n-gram predictions, times `ngram_weight`.
+        `minimized` is the sum of `nats` and a second loss: the loss of the network alone on all windows, times the
+        option `network_loss`.
         """
         if self.ngrams is None:
             return super().losses(examples)
@@ -315,7 +336,7 @@ class GPT(LanguageModel):
         hidden = self.encode(ids, added=self._embed_ngrams(counted) if counted else None)  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        if counted is None:  # a loss of 0 still gives gradients to the same parameters as in the other processes
+        if counted is None:  # a loss of 0 gives all parameters a gradient, as in the processes that have n-grams
             unused = [*self.experts.parameters(), *([self.ngram_embedding.weight] if self.ngrams.is_input else [])]
             full = 0.0 * sum(parameter.sum() for parameter in unused)
             return Losses(full, full + self.config.network_loss * network)
@@ -335,10 +356,10 @@ class GPT(LanguageModel):
         """Return the hidden states after the last block and the final norm.
 
         Args:
-            ids: (B, T). With a cache, they follow the cached positions.
-            added: (B', T, C), added to the embeddings of the first B' sequences.
+            ids: (B, T), B sequences of T ids. If the cache is not empty, they continue the cached text.
+            added: (b, T, C), vectors of C channels to add to the embeddings of the first b sequences.
             cache: keys and values of the positions before `ids`. The keys and values of `ids` are appended.
-            wanted: (B, T), True at the positions to return. By default, all positions are returned.
+            wanted: (B, T), True at the n positions to return. By default, all positions are returned.
 
         Returns:
             (B, T, C), or (n, C) with `wanted`.
@@ -347,20 +368,25 @@ class GPT(LanguageModel):
         return self.ln_f(self.blocks(x, cos_sin=cos_sin, cache=cache, wanted=wanted))
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the first block for (B, T) `ids` at the positions start to start + T - 1.
+        """Return the input of the first block, and the cosines and sines for rotary positions.
 
-        `added`, (B', T, C), is added to the embeddings of the first B' sequences.
+        Args:
+            ids: (B, T), B sequences of T ids.
+            start: number of the first position, which is 0 unless earlier positions are cached.
+            added: (b, T, C), vectors of C channels to add to the embeddings of the first b sequences.
 
         Returns:
-            (B, T, C) embeddings, and the (2, T, hs) cosines and sines for `rotate`. The latter are None if the model
-            does not use rotary positions.
+            The embeddings, (B, T, C), and the cosines and sines for `rotate`, (2, T, hs) with hs channels per head. The
+            cosines and sines are None if the model does not use rotary positions.
 
         Raises:
-            ValueError: the last position exceeds block_size.
+            ValueError: the last position exceeds `block_size`.
         """
         stop = start + ids.shape[1]
         if stop > self.block_size:
-            raise ValueError(f"{stop} characters do not fit block_size {self.block_size}")
+            raise ValueError(
+                f"The input and the KV cache have {stop} positions, but `block_size` is {self.block_size}."
+            )
         x = self.wte(ids)  # (B, T, C)
         if added is not None:
             x = torch.cat([x[: len(added)] + added, x[len(added) :]])
@@ -369,7 +395,7 @@ class GPT(LanguageModel):
         return self.dropout(x), self.cos_sin[:, start:stop] if self.config.positions == "rotary" else None
 
     def _embed_ngrams(self, counted: NgramFeatures) -> Tensor | None:
-        """Return (B, T, C) embeddings of `counted.longest`, or None if the network does not use it."""
+        """Return (B, T, C) embeddings of the n-gram predictions, or None if they are not an input of the network."""
         return None if counted.longest is None else self.ngram_embedding(counted.longest)
 
 

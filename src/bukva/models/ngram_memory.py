@@ -1,15 +1,19 @@
-"""The n-gram memory of a GPT predicts from counts. The GPT mixes these predictions with its network's predictions.
+"""The n-gram memory of a GPT: n-gram counts of the training split, whose predictions improve those of the GPT.
 
-A network spends most of its training on regularities that counting finds in one pass. So the memory counts the n-grams
-of the training split (bukva.models.ngrams), and the network learns the rest. The prediction is a product of experts
-(Hinton 2002). One expert is the network. The others predict from the n-grams of one length each; this length is their
-order. At each position, the network chooses the exponents: a for itself, and b_r for the n-grams of order r.
+A GPT without n-grams spends most of its training on regularities that counting finds in one pass. So the n-gram memory
+counts the n-grams of the training split (bukva.models.ngrams), and the rest of the GPT, called the network, learns what
+remains. The prediction of the whole GPT is a product of experts (Hinton 2002). One expert is the network. Each other
+expert predicts from n-grams of one length, called the order. The logarithm of the prediction is a weighted sum of the
+logarithms of the experts' predictions:
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
 
-Before training, a is 1, b_r is 1 for the greatest order and 0 for all others, and the network's prediction is nearly
-uniform. So the untrained model is as good as counting. With `ngrams="input"`, the counts are also an input of the
-network: at each position, the prediction of the greatest order is embedded and added to the embedding of the character.
+Here p_r is the prediction of the n-grams of order r, and Z makes the probabilities sum to 1. The weights a and b_r are
+called exponents. The network computes them at each position.
+
+Before training, a is 1, b_r is 1 for the greatest order, and b_r is 0 for the other orders. The network's prediction is
+then nearly uniform, so the untrained model is as good as counting. With `ngrams="input"`, the counts are also an input
+of the network: at each position, the prediction of the greatest order is embedded and added to the embedding of the id.
 
 Letters in shapes are explained in bukva.models.attention. In addition, V is the vocab_size, R the number of orders, and
 K the greatest order. Related: Neubig & Dyer 2016, "Generalizing and hybridizing count-based and neural language models"
@@ -36,12 +40,14 @@ MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithm
 class NgramFeatures:
     """N-gram predictions at T positions of B windows, on the device of the ids.
 
-    probabilities: (B, T, R, V), probabilities of the next id under the n-grams of each order. If only n positions were
-        looked up, the shape is (n, R, V).
-    features: (B, T, F), or (n, F). Contains log(1 + c) of two counts c for the context of each length from 0 to K - 1:
-        how often it occurs in the training split, and how many different ids follow it there.
-    longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network.
-        None if the network does not have this input.
+    If only n positions were looked up, `probabilities` and `features` have the dimension n instead of B and T.
+
+    probabilities: (B, T, R, V), probability of each of V ids to be the next one, under the n-grams of each of R orders.
+    features: (B, T, 2 K), inputs of the layer that computes the exponents, where K is the greatest order. There are two
+        numbers log(1 + c) for the context of each length below K. One c counts how often the context is followed by an
+        id in the training split. The other c counts the different ids that follow it.
+    longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network. None
+        if the network does not have this input.
     """
 
     probabilities: Tensor
@@ -54,17 +60,19 @@ class NgramFeatures:
         return NgramFeatures(function(self.probabilities), function(self.features), longest)
 
     def tensors(self) -> list[Tensor]:
-        """Return `probabilities`, `features` and, unless it is None, `longest`."""
+        """Return a list of all tensors: `probabilities`, `features`, and `longest` unless it is None."""
         return [self.probabilities, self.features, *(() if self.longest is None else (self.longest,))]
 
 
 class NgramMemory:
-    """N-gram counts of the training split. Checkpoints do not contain them, because the text can be counted again.
+    """N-gram counts of the training split, and lookup of their predictions.
+
+    Checkpoints do not contain the counts, because the text can be counted again.
 
     Args:
         vocab_size: number of different ids.
-        orders: lengths of the n-grams that are experts.
-        is_input: whether the probabilities under the greatest order are also an input of the network.
+        orders: lengths of the n-grams to predict from. The n-grams of each length are one expert.
+        is_input: whether the predictions of the greatest order are also an input of the network.
     """
 
     def __init__(self, vocab_size: int, orders: Sequence[int], *, is_input: bool = False) -> None:
@@ -78,11 +86,16 @@ class NgramMemory:
 
     @property
     def n_features(self) -> int:
-        """Number of features at each position, F = 2 K."""
+        """Number of features at each position: two for each length of a context (see `NgramFeatures`)."""
         return 2 * self.orders[-1]
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the n-grams of the (N,) ids `train`, or memory-map their counts (see `counts_of`)."""
+        """Count the n-grams of the training split, or memory-map saved counts.
+
+        Args:
+            train: (N,), the ids of the training split.
+            stored: folder of saved counts, which are used if they are the counts of `train` (see `counts_of`).
+        """
         self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1], stored)
 
     def lookup(
@@ -92,13 +105,13 @@ class NgramMemory:
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> NgramFeatures:
-        """Predict the id after each position of the windows `ids`.
+        """Return the n-gram predictions of the id after each position.
 
         Args:
-            ids: (B, T), the windows.
-            before: (B, n), the ids before each window, as more context for its first positions.
-            following: (B,), the id after each window. It is given only for windows of the training split. Each id is
-                then predicted as if this occurrence had not been counted (leave-one-out).
+            ids: (B, T), B windows of T ids.
+            before: (B, M), the M ids before each window. They are context for its first positions.
+            following: (B,), the id after each window. Pass it only for windows of the training split. Each id is then
+                predicted as if this occurrence had not been counted (leave-one-out).
             wanted: (B, T), True at the positions to look up. By default, all positions are looked up.
 
         Raises:
@@ -124,7 +137,10 @@ class NgramMemory:
 
 
 class ProductOfExperts(nn.Module):
-    """A layer that mixes the predictions of the experts: of the network, and of the n-grams of each order."""
+    """A layer that combines the predictions of the network and of the n-grams of each order in a product of experts.
+
+    It computes the weight of each expert, called the exponent (see the top of this module).
+    """
 
     def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
         super().__init__()
@@ -132,13 +148,15 @@ class ProductOfExperts(nn.Module):
         nn.init.zeros_(self.weights.weight)
         nn.init.zeros_(self.weights.bias)
         with torch.no_grad():
-            self.weights.bias[-2:] = 1  # the longest order and the network
+            self.weights.bias[-2:] = 1  # the greatest order and the network
 
     def forward(self, hidden: Tensor, logits: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, V) logits of the product of experts. All shapes may have (n,) instead of (B, T).
+        """Return the (B, T, V) logits of the product of experts, for batch, positions and ids of the vocabulary.
+
+        If the arguments contain only n selected positions, all shapes start with n instead of B, T.
 
         Args:
-            hidden: (B, T, C), hidden states of the network.
+            hidden: (B, T, C), hidden states of the network, with C channels.
             logits: (B, T, V), logits of the network.
             counted: n-gram predictions at the same positions.
         """
@@ -149,5 +167,10 @@ class ProductOfExperts(nn.Module):
             return (exponents * torch.cat([ngrams, network], dim=-2)).sum(-2)
 
     def exponents(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, R + 1) exponents of the experts for (B, T, C) `hidden`. The network is the last expert."""
+        """Return the exponents, which are the weights of the experts in the product.
+
+        They are (B, T, R + 1) for the n-grams of R orders and for the network, which is the last expert. They are
+        computed from the hidden states of the network, (B, T, C) with batch, positions and channels, and from the
+        features of the n-grams.
+        """
         return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

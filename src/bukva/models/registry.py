@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from bukva.models.base import Config, LanguageModel, ModelKind
 
-# name -> module
+# module of each model, by name of the model
 MODELS = {
     "bigram": "bukva.models.bigram",
     "gpt": "bukva.models.gpt",
@@ -21,7 +21,7 @@ MODELS = {
 
 
 def model_kind(name: str) -> ModelKind:
-    """Return the classes of the model `name`.
+    """Return the classes of the model with the name `name`.
 
     Raises:
         KeyError: MODELS does not contain `name`.
@@ -35,7 +35,7 @@ def build(config: Config) -> LanguageModel:
 
 
 def build_empty(config: Config) -> LanguageModel:
-    """Return a model on torch's meta device. Its tensors have names and shapes, but no values and no memory."""
+    """Return a model on torch's meta device. Its tensors have shapes, but no values, and they take no memory."""
     with torch.device("meta"), _WithoutInitialValues():
         return build(config)
 
@@ -46,7 +46,10 @@ def count_parameters(config: Config) -> int:
 
 
 class _WithoutInitialValues(TorchFunctionMode):
-    """Skip calls of torch.nn.init. On the meta device they import torch's compiler, which takes 2 to 3 seconds."""
+    """Context in which the functions of torch.nn.init do nothing.
+
+    On the meta device, they would import torch's compiler, which takes 2 to 3 seconds.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

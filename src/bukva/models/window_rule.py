@@ -2,10 +2,10 @@
 
 The window rule defines the context of each character. Scores under different window rules cannot be compared. Every
 character of a split except the first is scored once. Its context is text before it in the same work. A window has
-`block_size` ids, and the next window starts half of `block_size` later; this distance is the stride. Each window after
-the first scores only the ids that no earlier window has scored. So these ids have at least `block_size - stride + 1`
-ids of context. N-gram counts use the K - 1 ids before each id, where K is the length of the longest n-gram. These K - 1
-ids may be before the window, but must be in the same work.
+`block_size` ids, and the next window starts half of `block_size` later. This distance is the stride. Each window after
+the first scores only ids that no earlier window has scored. So these ids have at least `block_size - stride + 1` ids of
+context. N-gram counts use the K - 1 ids before each id, where K is the length of the longest n-gram. These K - 1 ids
+may be before the window, but must be in the same work.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,27 +26,30 @@ from bukva.text.ids import Ids, bits, ids_at
 
 # Maximum number of ids in a forward pass. Their activations fit the cache of a CPU core, or keep a GPU busy.
 BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
-# Maximum number of logits in a forward pass. With a large vocabulary, a GPT with n-grams needs much memory for them.
+# Maximum number of logits in a forward pass. A GPT with n-grams needs much memory for the logits of a large vocabulary.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n,) ids that they predict
-# Maximum number of ids of `train` to score, and of `val` during training. More ids take minutes and hardly change the
-# score.
+# Maximum number of ids to score of `train`, and of `val` during training. Scoring more ids takes minutes and hardly
+# changes the score.
 MAX_SCORED_IDS = 2**18
-N_EXCERPTS = 16  # a text with more ids than that is scored on this number of excerpts
+N_EXCERPTS = 16  # number of excerpts to score of a text that is too long to score whole
 Positions = npt.NDArray[np.int64]
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss per character of a text, and the number of its characters."""
+    """Score of a text: the mean loss of its characters in nats, and the number of its characters."""
 
     nats_per_char: float
     chars: int
 
     @classmethod
     def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
-        """Return the score of a text of `chars` characters from the (n,) nats of its ids. The sum is in float64."""
+        """Return the score of a text with `chars` characters.
+
+        `nats`, (n,), contains the losses of its n ids. They are summed in float64.
+        """
         return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
 
     @property
@@ -67,19 +70,24 @@ def stride_of(block_size: int) -> int:
 
 
 def context_of(model: nn.Module, block_size: int, stride: int) -> int:
-    """Return how many ids before the first scored id are needed to score it.
+    """Return how many ids before an id are needed to score it.
 
-    The window needs block_size - stride + 1 ids, and n-gram counts need model.config.n_before + 1 ids. The result is
+    A window needs `block_size - stride + 1` ids, and n-gram counts need `model.config.n_before + 1` ids. The result is
     the larger number.
     """
     return max(block_size - stride, int(model.config.n_before)) + 1
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
-    """Return N_EXCERPTS evenly spaced excerpts of (N,) `ids`. Together they have at least `n_ids` scored ids.
+    """Return N_EXCERPTS evenly spaced excerpts of a text, in which at least `n_ids` ids are scored in total.
 
-    Each excerpt begins with `n_before + 1` ids of context, or fewer at the start of the text. If the text is too short
-    for these excerpts, return one passage that contains the whole text.
+    If the text is too short for these excerpts, return a single passage with the whole text.
+
+    Args:
+        ids: (N,), the ids of the text.
+        n_ids: number of ids to score.
+        n_before: number of ids before a window that n-gram counts use. Each excerpt begins with `n_before + 1` ids of
+            context, or with fewer at the start of the text.
     """
     length = -(-n_ids // N_EXCERPTS) + 1  # the first id of an excerpt is only context
     if length * N_EXCERPTS >= len(ids):
@@ -90,7 +98,10 @@ def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """Return (n, length) evenly spaced windows of (N,) `ids`. Return fewer windows if `n` windows would overlap."""
+    """Return evenly spaced windows of a text, as a tensor of shape (`n`, `length`).
+
+    If `n` windows would overlap, return fewer windows. `ids` are the (N,) ids of the text.
+    """
     starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
@@ -104,7 +115,10 @@ def nats_of(
     of_train: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> npt.NDArray[np.float32]:
-    """Return the (N - 1,) nats of `ids[1:]` for (N,) `ids`, N >= 2. `nats_of_passages` explains the arguments."""
+    """Return the loss in nats of each id of a text except the first.
+
+    The result is (N - 1,) for (N,) `ids`, and N must be at least 2. `nats_of_passages` explains the other arguments.
+    """
     return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, on_progress=on_progress)
 
 
@@ -120,30 +134,36 @@ def nats_of_passages(
     on_progress: OnProgress = no_progress,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Return the (N,) nats of the scored ids of all passages, in the order of `passages`.
+    """Return the losses in nats of the scored ids of all passages, (N,) for N scored ids, in the order of `passages`.
 
-    Each id is predicted from the ids before it in its window. Batches combine windows of different passages, longest
-    first. A batch is as long as its longest window, so a window may extend beyond its passage; a causal model does not
-    see the later positions. Logits are computed only for scored ids. The model runs without dropout, and in float32
-    unless the caller has enabled autocast. Its mode, training or evaluation, is restored.
+    Each id is predicted from the ids before it in its window. A batch may contain windows of different passages. All
+    windows of a batch have the length of the longest window, so a window may extend beyond its passage. This does not
+    change the losses, because a causal model does not see later positions. Logits are computed only for scored ids.
+
+    The model runs in evaluation mode. Its previous mode is then restored. It runs in float32, unless the caller has
+    enabled autocast.
 
     Args:
         model: model to score with.
         passages: texts to score, with at least one scored id in total.
         block_size: number of ids in a window.
-        stride: distance between the starts of two windows, from 1 to block_size.
-        of_train: whether the passages are from the training split. If they are, a model with n-grams predicts each id
-            as if this occurrence had not been counted (leave-one-out).
+        stride: distance between the starts of two windows, from 1 to `block_size`.
+        of_train: whether the passages are from the training split. A model with n-grams then predicts each id as if
+            this occurrence had not been counted (leave-one-out).
         ngrams_see_before_window: whether n-gram counts also use ids before the window, in the same passage.
-        on_progress: called with the number of ids that were scored since the last call.
-        watch: called for each batch, with the (n, V) logits of its n scored ids and with these (n,) ids.
+        on_progress: called after each batch with the number of ids that the batch has scored.
+        watch: called after each batch with the (n, V) logits for its n scored ids and with these (n,) ids. V is the
+            vocabulary size.
 
     Raises:
-        ValueError: no passage has a scored id, or `stride` is not from 1 to block_size.
+        ValueError: no passage has a scored id, or `stride` is not from 1 to `block_size`.
     """
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
-        raise ValueError(f"cannot score {n_scored} ids with windows of {block_size} ids and stride {stride}")
+        raise ValueError(
+            f"Cannot score {n_scored} ids with windows of {block_size} ids and a stride of {stride} ids. "
+            "At least 1 id and a stride from 1 to the window length are needed."
+        )
     nats, positions = [], []
     work = batches(
         passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * ngrams_see_before_window
@@ -156,7 +176,7 @@ def nats_of_passages(
 
     for batch, logits in run_batches(model, work, logits_of):
         followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
-        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # reading it here would wait for the GPU
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a copy to the CPU would wait for the GPU
         positions.append(batch.positions)
         if watch:
             watch(logits, followed)
@@ -168,8 +188,9 @@ def nats_of_passages(
 def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Yield a function like `map` that computes several batches in parallel, each batch in one thread.
 
-    Several threads for one batch would often wait for each other. With one thread for a batch, the result also does not
-    depend on the number of threads. If there is only one batch, `map` itself is yielded, and torch uses all threads.
+    Several threads for the same batch would often wait for each other. With one thread for each batch, the result also
+    does not depend on the number of threads. If there is only one batch, yield `map` itself, and let torch use all
+    threads.
     """
     n_threads = torch.get_num_threads()
     if min(n_threads, n_batches) == 1:
@@ -185,11 +206,12 @@ def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 class Batch(NamedTuple):
-    """Windows of one forward pass.
+    """B windows for one forward pass. T positions of each window predict the next id.
 
     ids: (B, T + 1). The first id of each window is only context.
     before: (B, n_before), the ids before each window, or NO_ID before the start of its passage.
-    wanted: (B, T), True where the next id is scored: `wanted[b, t]` belongs to `ids[b, t + 1]`.
+    wanted: (B, T), True at positions whose next id is scored. Position t of `wanted` belongs to position t + 1 of
+        `ids`.
     positions: (n,), index of each scored id in the concatenated ids of all passages.
     """
 
@@ -206,14 +228,19 @@ class Batch(NamedTuple):
 def batches(
     passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int = 0
 ) -> Iterator[Batch]:
-    """Yield batches of the windows of all passages, longest windows first.
+    """Yield batches of windows that score all passages. The longest windows come first.
 
-    A batch has at most `n_ids` ids, but at least one window. `n_before` is the number of ids in `Batch.before`.
+    Args:
+        passages: texts to score.
+        block_size: maximum number of positions in a window.
+        stride: distance between the starts of two windows.
+        n_ids: maximum number of ids in a batch. A batch with a single window may have more ids.
+        n_before: number of ids before each window to put into `Batch.before`.
     """
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)
     _, starts, _, stops = windows.T
-    lengths = np.minimum(_round_up(stops - 1 - starts), block_size)  # cut the end that is not scored
+    lengths = np.minimum(_round_up(stops - 1 - starts), block_size)  # cut off the end, which is not scored
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         length = int(lengths[order[0]])
@@ -227,17 +254,17 @@ def batches(
 
 
 def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """Return (W, 4) indices into the concatenated ids of all passages, one row for each window.
+    """Return the W windows that score all passages, as a (W, 4) array with one window in each row.
 
-    The columns are: start of the passage, start of the window, first id that the window scores, end of the passage. A
-    window scores neither context nor ids that an earlier window has scored. The first window of a passage uses at most
-    block_size - stride + 1 ids of context, like the later windows. If the passage has more context, its first ids are
-    skipped.
+    The columns are four indices into the concatenated ids of all passages: the start of the passage, the start of the
+    window, the first id that the window scores, and the end of the passage. A window scores neither context nor ids
+    that an earlier window has scored. The first window of a passage uses at most `block_size - stride + 1` ids of
+    context, like the later windows. If the passage has more context, its first ids are skipped.
     """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
     skipped = np.maximum(0, n_context - (block_size - stride + 1))
     n_windows = 1 + np.maximum(0, -(-(lengths - skipped - 1 - block_size) // stride))
-    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # within the passage
+    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
     passage_of = np.repeat(np.arange(len(passages)), n_windows)  # (W,) the passage of each window
     starts = skipped[passage_of] + number * stride
     firsts = np.maximum(n_context[passage_of], np.where(number == 0, 1, starts + block_size - stride + 1))
@@ -246,16 +273,19 @@ def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.N
 
 
 def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Round (W,) lengths up to 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, because on a CPU each new shape takes time."""
+    """Round each length up to one of the numbers 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on.
+
+    This reduces the number of different shapes, because the first forward pass with a new shape is slow on a CPU.
+    """
     n_bits = np.frexp(lengths - 1)[1]  # exponent of the next power of two
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
 
 
 def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
-    """Yield each batch of `work` with the result of `compute`.
+    """Yield each batch of `work` together with the result of `compute` for this batch.
 
-    `compute` gets the batch on the model's device, with the model in evaluation mode. On a CPU, several batches are
+    `compute` gets the batch on the model's device, and the model is in evaluation mode. On a CPU, several batches are
     computed in parallel (see `_parallel_map`).
     """
     was_training, device = model.training, next(model.parameters()).device
@@ -274,14 +304,22 @@ def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batc
 
 
 def split_passage(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
-    """Divide a passage into passages of about `n_ids` scored ids each.
+    """Divide a passage into shorter passages with about `n_ids` scored ids each.
 
-    Every id is scored in the same window and with the same context as if `passage` were scored whole. `n_before` is the
-    number of ids before a window that n-gram counts use.
+    Every id has the same window and the same context as in the undivided passage, so its loss stays the same.
+
+    Args:
+        passage: text to divide.
+        block_size: number of ids in a window.
+        stride: distance between the starts of two windows.
+        n_before: number of ids before a window that n-gram counts use.
+        n_ids: approximate number of scored ids in each of the shorter passages.
     """
     context = block_size - stride + 1 + n_before
     skipped = max(0, passage.n_context - (block_size - stride + 1))
-    edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # first scored ids, without the first window
+    edges = np.arange(
+        skipped + block_size + 1, len(passage.ids), stride
+    )  # first scored id of each window except the first
     edges = edges[:: max(1, n_ids // stride)][1:].tolist()
     starts, stops = [passage.n_context, *edges], [*edges, len(passage.ids)]
     n_contexts = [passage.n_context, *[context] * len(edges)]
@@ -294,10 +332,10 @@ def split_passage(passage: Passage, block_size: int, stride: int, n_before: int,
 def nats_of_process(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the part of the result of `nats_of` that process `rank` of `size` computes.
+    """Score the part of a text that belongs to the process `rank` of `size` processes. Return the losses in nats.
 
-    Each process scores consecutive windows. The parts of all processes, concatenated by ascending rank, are the whole
-    result. A part is empty if there are fewer windows than processes.
+    Each process scores consecutive windows. The results of all processes, concatenated by ascending rank, equal the
+    result of `nats_of`. If there are fewer windows than processes, some results are empty.
     """
     n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
     first, stop = (n_windows * edge // size for edge in (rank, rank + 1))

@@ -1,17 +1,21 @@
-"""Adapt online: update n-gram counts and the exponents of experts while a text is scored.
+"""Adapt online: while a text is scored, count its n-grams and improve the weights of the predictors.
 
 A compressor learns from the text that it compresses, and `Reader` does the same. For each id, `Reader` first predicts a
 distribution, then scores the id, and only then counts the id. The prediction is a product of experts, as in
-bukva.models.ngram_memory. The exponent of expert e is b_e + c_e:
+bukva.models.ngram_memory: its logarithm is a weighted sum of the logarithms of several predictions. Each of these
+predictions comes from an expert e, and the weight of the expert is its exponent b_e + c_e:
 
     log p(x) = sum_e (b_e + c_e) log p_e(x) - log Z
 
-There are three kinds of experts: n-grams counted in the training split and in all text read since, n-grams counted only
-in the current work, and the network. The exponents b were learned by the GPT, or are a first guess. The corrections c
-are learned here. Each correction is the sum of three numbers, which are selected by the context. The first number is
-selected by the longest context that was counted before: by its length, and by how many different ids followed it. The
-second number is selected in the same way, but only the current work is considered. The third number is selected by the
-last id. After each id, a step of Adagrad (Duchi et al. 2011) updates the selected numbers to lower the nats of the id.
+Here Z makes the probabilities sum to 1. There are three kinds of experts: n-grams counted in the training split and in
+all text read since, n-grams counted only in the current work, and the network, which is the GPT without n-grams. The
+exponents b were learned by the GPT, or are a first guess.
+
+The corrections c are learned here. Each correction is the sum of three numbers, which are selected by the context. The
+first number is selected by the longest context that was counted before: by its length, and by how many different ids
+followed it. The second number is selected in the same way, but only the current work is considered. The third number is
+selected by the last id. After each id, a step of Adagrad (Duchi et al. 2011) updates the selected numbers to lower the
+loss of the id.
 
 The counts are exact: they equal the counts of the training split plus the counts of the text read. The discounts are
 not updated. The n-grams of a single work use the fallback discounts of KenLM. New n-grams are stored in linked lists
@@ -22,7 +26,7 @@ models for lossless data compression", and Mattern 2012, "Mixing strategies in d
 learned online and selected by context); Grave et al. 2017 (the recent text as a separate model).
 
 In shapes, V is the vocab_size, R the number of orders, K the greatest order, Q the number of orders for the n-grams of
-the current work, and E = R + Q + 1 the number of experts. A gram is an n-gram of any length.
+the current work, and E = R + Q + 1 the number of experts.
 """
 
 from collections.abc import Sequence
@@ -37,11 +41,11 @@ from bukva.models.ngrams.smoothing import FALLBACK, Floats
 from bukva.models.ngrams.trie import Ints, Nodes, Trie
 from bukva.text.ids import Ids
 
-OWN_ORDERS = (3, 6)  # orders of the n-grams of the current work alone
-OWN_EXPONENT = 0.07  # initial exponent of each of these orders
+OWN_ORDERS = (3, 6)  # lengths of the n-grams that are counted in the current work alone
+OWN_EXPONENT = 0.07  # initial exponent (weight) of the n-grams of each of these lengths
 RATE, DAMPING = 0.02, 100.0  # for a gradient g, a step of Adagrad is RATE g / sqrt(DAMPING + the sum of g^2)
-CLASSES = 3  # number of classes of contexts, which were followed by 1, by 2 or 3, or by more different ids
-UNKNOWN = -1  # node of a gram that does not exist, or would begin before its text
+CLASSES = 3  # classes of contexts by the number of different ids that followed them: 1, 2 or 3, more
+UNKNOWN = -1  # node of an n-gram that is not in the trie, or that would begin before its text
 MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because 0 has no logarithm
 NOTHING, ONE = np.zeros(1, np.int32), np.ones(1, np.int32)
 EMPTY = Trie(
@@ -51,17 +55,19 @@ WORK_DISCOUNTS = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # a work is too sho
 
 
 class GrowableTrie(NamedTuple):
-    """A trie of grams of up to K ids, with G original nodes, to which at most M nodes can be added.
+    """A trie of n-grams of up to K ids to which nodes can be added. Each node is an n-gram.
+
+    The trie has G original nodes and room for M added nodes. Added nodes have the numbers G, G + 1 and so on.
 
     firsts, symbols: arrays of the original nodes (see bukva.models.ngrams.trie.Trie).
     counts, continuations: (G + M,), updated counts and continuation counts of original and added nodes.
-    new_firsts: (G + M,), first added child of each node; 0 for none.
-    new_symbols: (M,), last id of each added gram.
-    siblings: (M,), for each added node, the next added child of the same parent; 0 for none.
+    new_firsts: (G + M,), first added child of each node; 0 if there is none.
+    new_symbols: (M,), last id of each added n-gram.
+    siblings: (M,), for each added node, the next added child of the same parent; 0 if there is none.
     touched: (2 M,), original nodes whose counts or children have changed.
     sizes: (2,), number of added nodes, and number of entries in `touched`.
     by_count, by_continuation: (K + 1, 4), discounts of counts and of continuation counts (see `Smoothed`).
-    ends: (K + 1,). `ends[n]` is the node of the last n ids of the text so far.
+    ends: (K + 1,), for each n from 0 to K, the node of the last n ids of the text so far.
     """
 
     firsts: Nodes
@@ -79,15 +85,15 @@ class GrowableTrie(NamedTuple):
 
     @classmethod
     def of(cls, trie: Trie, max_length: int, by_count: Floats, by_continuation: Floats) -> "GrowableTrie":
-        """Return a growable trie that shares the arrays of `trie`. Call `with_capacity` before adding ids to it."""
+        """Return a growable trie that shares the arrays of `trie`. Call `with_capacity` before adding n-grams."""
         none, G = np.empty(0, np.int32), len(trie.symbols)
         arrays = (trie.firsts, trie.symbols, trie.counts, trie.continuations, np.zeros(G, np.int32), none, none, none)
         return cls(*arrays, np.zeros(2, np.int64), by_count, by_continuation, np.zeros(max_length + 1, np.int64))
 
     def with_capacity(self, n_ids: int) -> "GrowableTrie":
-        """Return this trie, or a larger copy if the grams of `n_ids` more ids may not fit.
+        """Return a trie that has room for the n-grams of `n_ids` more ids: this trie, or a larger copy.
 
-        The capacity of a copy is at least doubled, so copies are rare.
+        A copy has at least twice the capacity, so copies are rare.
         """
         M, n_grams = len(self.siblings), n_ids * (len(self.ends) - 1)
         missing = int(max(self.sizes[0] + n_grams, self.sizes[1] // 2 + 1 + n_grams)) - M
@@ -124,7 +130,8 @@ class GrowableTrie(NamedTuple):
 class Gate(NamedTuple):
     """Learned corrections of the exponents, and the sums of their squared gradients for Adagrad.
 
-    Each prediction adds up three of the S rows, which are selected by the context (see the top of this module).
+    An exponent is the weight of one of E experts in the product of experts. The context of an id selects three of the S
+    rows of `corrections`. The sum of these rows corrects the E exponents (see the top of this module).
     """
 
     corrections: Floats  # (S, E)
@@ -132,10 +139,13 @@ class Gate(NamedTuple):
 
 
 class Predictor(NamedTuple):
-    """The state that predictions depend on, except the network's output.
+    """Everything that a `Reader` predicts from, except the output of the network.
 
     of_all: n-grams of the training split and of all text read.
+    orders: (R,), lengths of the n-grams in `of_all` to predict from.
     of_work: n-grams of the current work.
+    own_orders: (Q,), lengths of the n-grams in `of_work` to predict from.
+    gate: corrections of the exponents.
     """
 
     of_all: GrowableTrie
@@ -146,11 +156,13 @@ class Predictor(NamedTuple):
 
 
 class Reader:
-    """Score works one after another, and learn from each id after it was scored.
+    """Score works one after another, and learn from each id after it is scored.
+
+    To predict an id, a `Reader` combines the prediction of a network with those of n-gram counts.
 
     Args:
         counts: n-gram counts of the training split.
-        orders: orders of the n-grams that are experts, ascending.
+        orders: lengths of the n-grams to predict from, ascending.
         n_ids: number of ids to allocate memory for. More ids can be read, but the counts then have to be copied.
     """
 
@@ -162,16 +174,17 @@ class Reader:
         self.forget()
 
     def forget(self) -> None:
-        """Remove the counts of all text read, reset the corrections to 0, and start a work without earlier ids."""
+        """Forget all text read, and start a new work. The corrections of the exponents become 0."""
         self._all.clear(self._trie)
         n_rows = CLASSES * (self._orders[-1] + OWN_ORDERS[-1]) + self.vocab_size
         self._gate = Gate(*np.zeros((2, n_rows, len(self._orders) + len(OWN_ORDERS) + 1)))
         self.start(np.empty(0, np.int64))
 
     def start(self, before: Ids) -> None:
-        """Start a work whose (n,) earlier ids are `before`, for example its part of the training split.
+        """Start a new work.
 
-        The earlier ids are added to the n-grams of the work. They are not added to the n-grams of all text.
+        The n-gram counts of the new work contain only the earlier ids `before`, (n,). These are, for example, the part
+        of the work in the training split. They are not added to the counts of all text.
         """
         self._own = GrowableTrie.of(EMPTY, OWN_ORDERS[-1], WORK_DISCOUNTS, WORK_DISCOUNTS)
         self.seek(before)
@@ -180,7 +193,7 @@ class Reader:
         _append(self._own, before.astype(np.int64), True)
 
     def seek(self, before: Ids) -> None:
-        """Continue the current work after the (n,) ids `before`. These ids are context, but are not counted."""
+        """Move to another position in the current work. The (n,) ids `before` are its context, but are not counted."""
         context = before[-self._orders[-1] :].astype(np.int64)
         self._all, self._own = self._all.with_capacity(len(context)), self._own.with_capacity(len(context))
         for grown in (self._all, self._own):
@@ -196,12 +209,13 @@ class Reader:
         self._last = np.append(self._last, ids)[-1:]
 
     def read(self, ids: Ids, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
-        """Return the (n,) nats of the next (n,) `ids` of the work, and learn from each id after it was scored.
+        """Return the losses in nats of the next (n,) `ids` of the work. Learn from each id after it is scored.
 
         Args:
-            ids: (n,).
-            network: (n, V). Row i contains the network's log-probabilities at the position of `ids[i]`.
-            exponents: (n, R + 1). Row i contains the exponents at this position: of the R orders, then of the network.
+            ids: (n,), the ids to score.
+            network: (n, V). Row i contains the network's log-probabilities of all V ids at the position of `ids[i]`.
+            exponents: (n, R + 1). Row i contains the weights of the n-grams of each of R orders, and then of the
+                network, at the position of `ids[i]`.
         """
         self._all, self._own = self._all.with_capacity(len(ids)), self._own.with_capacity(len(ids))
         nats = np.empty(len(ids))
@@ -209,11 +223,11 @@ class Reader:
         return nats
 
     def log_probs(self, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
-        """Return the (V,) log-probabilities of the next id.
+        """Return the log-probability of each of V ids to be the next id of the work, (V,).
 
         Args:
             network: (V,), the network's log-probabilities of the next id.
-            exponents: (R + 1,), exponents of the R orders, then of the network.
+            exponents: (R + 1,), the weights of the n-grams of each of R orders, and then of the network.
         """
         predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
         all_exponents = self._with_own(exponents[None])[0]
@@ -224,7 +238,10 @@ class Reader:
         return Predictor(self._all, self._orders, self._own, self._own_orders, self._gate)
 
     def _with_own(self, exponents: npt.NDArray[np.float32]) -> Floats:
-        """Insert the initial exponents for the n-grams of the current work: (n, R + 1) -> (n, E)."""
+        """Insert the initial exponents for the n-grams of the current work before the exponent of the network.
+
+        The shape (n, R + 1) becomes (n, E), for n ids, R orders and E experts.
+        """
         own = np.full((len(exponents), len(OWN_ORDERS)), OWN_EXPONENT)
         return np.concatenate([exponents[:, :-1], own, exponents[:, -1:]], axis=1, dtype=np.float64)
 
@@ -233,9 +250,10 @@ class Reader:
 def _read(
     ids: Ints, last: Ints, predictor: Predictor, network: npt.NDArray[np.float32], exponents: Floats, nats: Floats
 ) -> None:
-    """Fill (n,) `nats` with the nats of (n,) `ids`, and update `predictor` after each id.
+    """Fill `nats` with the losses of `ids`, and update `predictor` after each id. Both arrays are (n,).
 
-    `last`, (1,), contains the id before `ids`. It is set to the last of `ids`.
+    `last`, (1,), contains the id before `ids`. The function replaces it by the last of `ids`. Each row of `network`
+    contains log-probabilities, and each row of `exponents` the weights of all experts before they are corrected.
     """
     E, V = exponents.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
@@ -246,7 +264,7 @@ def _read(
         for v in range(V):
             predicted[v] = np.exp(predicted[v])
         for e in range(E):
-            gradient = -experts[e, x]  # d nats / d exponent: the expected minus the observed log-probability
+            gradient = -experts[e, x]  # derivative of the nats: expected minus observed log-probability
             for v in range(V):
                 gradient += predicted[v] * experts[e, v]
             for row in rows:
@@ -269,10 +287,10 @@ def _predict(
     rows: Ints,
     predicted: Floats,
 ) -> None:
-    """Predict the next id, and fill three arrays.
+    """Predict the next id, and fill the arrays `experts`, `rows` and `predicted`.
 
-    experts: (E, V), log-probabilities by each expert.
-    rows: (3,), rows of the gate that the context selects.
+    experts: (E, V), log-probabilities of V ids by each of E experts.
+    rows: (3,), rows of `Gate` that the context selects.
     predicted: (V,), log-probabilities by the product of experts.
     """
     (E, V), R = experts.shape, len(predictor.orders)
@@ -297,9 +315,9 @@ def _predict(
 
 @compiled
 def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
-    """Fill (R, V) `experts` with the log-probabilities of the next id under each order.
+    """Fill `experts`, (R, V), with the log-probabilities of V ids by the n-grams of each of R orders.
 
-    Return the row of the gate that the longest counted context selects.
+    Return the row of `Gate` that the longest counted context selects.
     """
     V, K, r, row = experts.shape[1], orders[-1], 0, 0
     p = np.full(V, 1 / V)
@@ -322,9 +340,10 @@ def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
 
 @compiled
 def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, context: int) -> int:
-    """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
+    """Turn probabilities given the next shorter context into probabilities given `context`, in place.
 
-    Return the number of different ids that have followed the context.
+    `p`, (V,), contains the probabilities of all V ids. Return the number of different ids that have followed the
+    context.
     """
     if context == UNKNOWN:
         return 0
@@ -353,14 +372,14 @@ def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, co
 
 @compiled
 def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
-    """Append (n,) `ids` to the text, and add the grams of every length that end with each id.
+    """Append (n,) `ids` to the text. Add to the trie the n-grams of every length that end with each of these ids.
 
-    The counts of these grams change only if `is_counted` is True.
+    The counts of these n-grams increase only if `is_counted` is True.
     """
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:
-        was_new = False  # whether the gram that is one id longer was counted for the first time
-        for n in range(len(ends) - 1, 0, -1):  # from the longest, because step n + 1 needs the old ends[n]
+        was_new = False  # whether the n-gram that is one id longer was counted for the first time
+        for n in range(len(ends) - 1, 0, -1):  # longest first, because step n + 1 needs the old ends[n]
             context, before = ends[n - 1], UNKNOWN if n + 1 == len(ends) else ends[n]
             if context == UNKNOWN:
                 ends[n] = UNKNOWN
@@ -375,7 +394,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
                 _touch(grown, context)
             if is_counted:
                 is_new = grown.counts[node] == 0
-                # as in the training split, the start of a text counts as one id before its first gram
+                # as in the training split, the start of a text counts as an id before its first n-gram
                 if was_new or (is_new and before == UNKNOWN):
                     grown.continuations[node] += 1
                 grown.counts[node] += 1
@@ -386,7 +405,7 @@ def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
 
 @compiled
 def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
-    """Return the node of the gram `context` followed by the id `symbol`, or UNKNOWN if there is none."""
+    """Return the node of the n-gram `context` followed by the id `symbol`, or UNKNOWN if there is no such node."""
     G = len(grown.symbols)
     if context < G:
         low, stop = grown.firsts[context], grown.firsts[context + 1]
@@ -407,7 +426,7 @@ def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
 
 @compiled
 def _touch(grown: GrowableTrie, node: int) -> None:
-    """Record in `touched` that the counts or children of `node` have changed, if it is an original node."""
+    """Add `node` to `touched`, the list of nodes that have changed, if it is an original node."""
     if node < len(grown.symbols):
         grown.touched[grown.sizes[1]] = node
         grown.sizes[1] += 1

@@ -2,21 +2,21 @@
 
 The smoothing is equation 25 of Chen & Goodman, "An empirical study of smoothing techniques for language modeling"
 (TR-10-98, 1998). The order of a model is the length of its n-grams. A discount is subtracted from the count of every
-n-gram. This frees some probability in each context. The model of the next lower order, whose context is one character
-shorter, distributes the freed probability. Below order 1, all V characters are equally likely. Each order has three
-discounts, for counts of 1, 2 and at least 3.
+n-gram. This frees some probability in each context. The model of the next lower order, whose context is one id shorter,
+distributes the freed probability. Below order 1, all V ids are equally likely. Each order has three discounts, for
+counts of 1, 2 and at least 3.
 
 The longest n-grams use their counts in the training split. Shorter n-grams use continuation counts. The continuation
-count of an n-gram is the number of different characters before it. As in KenLM, the start of the text counts as a
-character before the first character.
+count of an n-gram is the number of different ids before it. As in KenLM, the start of the text counts as an id before
+the first id.
 
-Predictions can be leave-one-out. To learn how reliable the counts are, a model predicts the training split. But the
-counts of this split contain the answers. With `leave_out`, the occurrence to predict is therefore removed from the
-counts: the n-grams of every length that end there lose one from their count. A shorter n-gram also loses one from its
-continuation count if no other occurrence of it has the same character before it. For this, a window of the training
-split needs the K - 2 ids before it, where K is the greatest order, or all ids before it near the start of the split.
-The discounts do not change. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in stochastic
-language modelling" (leaving-one-out).
+Predictions can be leave-one-out. To learn how reliable the counts are, a GPT uses the counts to predict the training
+split. But the counts of this split contain the answers. With `leave_out`, the occurrence to predict is therefore
+removed from the counts. This lowers the count of the n-gram of each length that ends with the predicted id by 1. The
+continuation count of a shorter n-gram is also lowered by 1, if no other occurrence of it has the same id before it. To
+know the ids before, a window of the training split needs the K - 2 ids before it, where K is the greatest order. Near
+the start of the split, it needs all ids before it. The discounts do not change. Source: Ney, Essen & Kneser 1994, "On
+structuring probabilistic dependences in stochastic language modelling" (leaving-one-out).
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,11 +33,14 @@ from bukva.text.ids import Ids
 
 
 class LookupResult(NamedTuple):
-    """Result of `KneserNey.lookup` for T positions of B windows and R orders. K is the greatest order.
+    """Result of `KneserNey.lookup` for T positions of B windows, R orders, and a vocabulary of V ids.
 
-    probabilities: (B, T, R, V) float32, probabilities of the next id under each order. With `wanted`, (n, R, V).
-    seen: (B, T, 2, K) float32, two counts for the context of each length from 0 to K - 1: how many ids follow it in the
-        training split, and how many different ids. Both are 0 if a window has less context. With `wanted`, (n, 2, K).
+    K is the greatest order. With `wanted`, n positions were looked up, and n replaces B and T in the first two shapes.
+
+    probabilities: (B, T, R, V) float32, probabilities of the next id under each order.
+    seen: (B, T, 2, K) float32, two counts for the context of each length from 0 to K - 1. The first count is how often
+        an id follows the context in the training split. The second is how many different ids follow it. Both are 0 if
+        the context does not occur there, or if it would begin before the window.
     longest: (B, T, V) float32, probabilities of the next id under order K at all positions; (B, 0, V) unless requested.
     """
 
@@ -57,20 +60,21 @@ class KneserNey:
         """Count the n-grams of the (N,) ids `train`, and return the models.
 
         Raises:
-            BukvaError: the text has more ids or more different n-grams than int32 can number.
+            BukvaError: the text has more ids, or more different n-grams, than an int32 can number.
         """
         trie = count_ngrams(train, vocab_size, max_order)
         by_count, by_continuation = (Smoothed.of(counts, trie) for counts in (trie.counts, trie.continuations))
         return cls(vocab_size, max_order, trie, Smoothing(by_count, by_continuation))
 
     def nats(self, ids: Ids, order: int) -> Floats:
-        """Return the (N,) nats of (N,) `ids` under the model of one order (see `nats_by_order`)."""
+        """Return the (N,) losses in nats of (N,) `ids` under the model of one order (see `nats_by_order`)."""
         return self.nats_by_order(ids, [order])[order]
 
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
-        """Return order -> (N,) nats of (N,) `ids`, each predicted from the order - 1 ids before it.
+        """Return the losses in nats of `ids` under the models of several orders, as a dict with the orders as keys.
 
-        The first ids of a text have shorter contexts, for which continuation counts are used. One call for several
+        The values are (N,) losses for (N,) `ids`. The model of order K predicts each id from the K - 1 ids before it.
+        The first ids of a text have shorter contexts and are predicted from continuation counts. One call for several
         orders is faster than one call for each order.
         """
         wanted = sorted(set(orders))
@@ -93,14 +97,15 @@ class KneserNey:
         """Predict the id after each of the last `n_positions` positions of each window.
 
         Args:
-            ids: (B, S), the windows, with NO_ID at positions before the start of the text. With `leave_out`, the shape
-                is (B, S + 1), and the last id is only the answer at the last position.
+            ids: (B, S), B windows of S ids, with NO_ID at positions before the start of the text. With `leave_out`, the
+                shape is (B, S + 1). The last id is then only the answer for the last position.
             orders: orders of the models, ascending.
-            n_positions: number of positions to look up, at the end of each window; at most S.
-            leave_out: whether to leave the id after each position out of the counts (leave-one-out). The windows must
-                then be from the training split.
+            n_positions: number of positions to look up at the end of each window; at most S.
+            leave_out: whether to remove the id after each position from the counts before it is predicted
+                (leave-one-out). The windows must then be from the training split.
             wanted: (B, n_positions), True at the positions to look up. By default, all positions are looked up.
-            longest: whether to also return the probabilities under the greatest order at every position.
+            longest: whether to also return the probabilities under the greatest order at every position, even where
+                `wanted` is False.
             n_threads: maximum number of threads. Each thread looks up some of the windows.
         """
         ids, shape, V = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions), self.vocab_size

@@ -1,8 +1,8 @@
 """Look up n-grams in compiled loops: the probabilities of given ids, or of all ids that may come next.
 
-A context is followed by few different ids. Array operations on a whole batch are ten times slower than these loops
-(docs/dev/log.md). A compiled function may only call functions of its own module (bukva.core.compiled), so all of them
-are in this module.
+Few different ids follow a context, so a loop visits only a few numbers. Array operations on a whole batch take ten
+times as long (docs/dev/log.md). A compiled function can only call functions of its own module (bukva.core.compiled), so
+all of these functions are in this module.
 """
 
 import numpy as np
@@ -12,15 +12,15 @@ from bukva.core.compiled import compiled
 from bukva.models.ngrams.smoothing import Floats, Smoothed, Smoothing
 from bukva.models.ngrams.trie import Ints, Nodes, Trie
 
-UNKNOWN = -1  # node of a gram that is not in the training split, or that would begin before the text
+UNKNOWN = -1  # node of an n-gram that is not in the training split, or that would begin before the text
 
 
 @compiled
 def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoothing: Smoothing) -> Floats:
-    """Return the (R, N) probabilities of (N,) `ids` under the models of R ascending orders."""
+    """Return the probabilities of (N,) `ids` under the models of R ascending `orders`, as an (R, N) array."""
     K = orders[-1]
     probabilities = np.empty((len(orders), len(ids)))
-    # nodes of the grams of each length that end just before the id, and that end with the id
+    # nodes of the n-grams of each length that end just before the id, and of those that end with the id
     contexts, grams = np.full(K + 1, UNKNOWN), np.full(K + 1, UNKNOWN)
     contexts[0] = grams[0] = 0
     for i in range(len(ids)):
@@ -49,19 +49,22 @@ def lookup_into(
     seen: npt.NDArray[np.float32],
     longest: npt.NDArray[np.float32],
 ) -> None:
-    """Fill the three arrays of `LookupResult` for the last T positions of B windows (see `KneserNey.lookup`).
+    """Fill the three arrays of a `LookupResult` for the last T positions of B windows.
 
-    rows: (B, T), row of `probabilities` and `seen` for each position; -1 for a position that is not looked up.
-    probabilities: (n, R, V), to be filled.
-    seen: (n, 2, K), to be filled; it must contain zeros.
-    longest: (B, T, V), to be filled; (B, 0, V) if it is not requested.
+    `KneserNey.lookup` explains `ids`, `orders` and `leave_out`. K is the greatest order, R the number of orders, and V
+    the vocabulary size.
+
+    rows: (B, T), the row of `probabilities` and `seen` for each position; -1 for a position that is not looked up.
+    probabilities: (n, R, V), filled by this function for n positions.
+    seen: (n, 2, K), filled by this function. The caller has to fill it with zeros before.
+    longest: (B, T, V), filled by this function; (B, 0, V) if it is not requested.
     """
     (B, T), V = rows.shape, probabilities.shape[2]
     K, length = orders[-1], ids.shape[1]
     first = length - leave_out - T  # first position to look up
-    ends = np.empty((length, K + 1), np.int64)  # node of the gram of each length that ends at each position
+    ends = np.empty((length, K + 1), np.int64)  # node of the n-gram of each length that ends at each position
     p, single = np.empty(V), np.full(V, 1 / V)
-    # the unigram probabilities of all V ids have to be computed, so this is done only once
+    # computing the unigram probabilities of all V ids is slow, so they are computed only once
     _refine(single, trie, trie.continuations, smoothing.by_continuation, 1, 0, UNKNOWN)
     for b in range(B):
         _find_ends(trie, ids[b], ends)
@@ -73,7 +76,7 @@ def lookup_into(
                 p[v] = 1 / V
             for order in range(1, K + 1):
                 context = ends[first + t, order - 1]
-                gram = rare = UNKNOWN  # nodes that lose 1 from their count, and from their continuation count
+                gram = rare = UNKNOWN  # the node whose count, and the node whose continuation count is lowered by 1
                 if leave_out and context != UNKNOWN:
                     gram = ends[first + t + 1, order]
                     longer = ends[first + t + 1, order + 1] if order < K else UNKNOWN
@@ -101,7 +104,11 @@ def lookup_into(
 
 @compiled
 def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
-    """Set `ends[i, n]` to the node of the n ids that end with `ids[i]`, or to UNKNOWN. `ends` is (S, K + 1)."""
+    """Fill `ends`, (S, K + 1), with the nodes of the n-grams that end at each of S positions.
+
+    Entry (i, n) becomes the node of the n-gram of the n ids up to and including `ids[i]`. It becomes UNKNOWN if the
+    trie does not contain this n-gram.
+    """
     for i in range(len(ids)):
         ends[i, 0] = 0
         for n in range(1, ends.shape[1]):
@@ -111,7 +118,7 @@ def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
 
 @compiled
 def _child(trie: Trie, node: int, symbol: int) -> int:
-    """Return the child of `node` whose last id is `symbol`, or UNKNOWN if there is none. Search by bisection."""
+    """Return the child of `node` whose last id is `symbol`, or UNKNOWN if there is no such child."""
     if node == UNKNOWN:
         return UNKNOWN
     low, stop = trie.firsts[node], trie.firsts[node + 1]
@@ -127,10 +134,9 @@ def _child(trie: Trie, node: int, symbol: int) -> int:
 
 @compiled
 def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: int, gram: int) -> float:
-    """Return the probability of an id given `context`.
+    """Return the probability of an id given `context`, from its probability given the next shorter context, `shorter`.
 
-    `shorter` is the probability of the id given the next shorter context. `gram` is the node of `context` followed by
-    the id.
+    `gram` is the node of the n-gram that consists of `context` and the id.
     """
     if context == UNKNOWN or by.totals[context] == 0:
         return shorter
@@ -140,9 +146,10 @@ def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: i
 
 @compiled
 def _refine(p: Floats, trie: Trie, counts: Nodes, by: Smoothed, order: int, context: int, left_out: int) -> None:
-    """Update `p`, the (V,) probabilities given the next shorter context, to the probabilities given `context`.
+    """Turn probabilities given the next shorter context into probabilities given `context`, in place.
 
-    For leave-one-out, `left_out` is the node of a gram, and 1 is subtracted from its count. Otherwise it is UNKNOWN.
+    `p`, (V,), contains the probabilities of all V ids. For leave-one-out, `left_out` is the node of the n-gram whose
+    count is lowered by 1. Otherwise `left_out` is UNKNOWN.
     """
     if context == UNKNOWN:
         return

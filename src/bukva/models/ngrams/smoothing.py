@@ -1,9 +1,9 @@
 """Compute the discounts of modified Kneser-Ney smoothing, which are subtracted from the counts of n-grams.
 
 For n-grams of each length, the discounts are computed from the number of n-grams that occur once, twice, three times
-and four times (equation 26 of Chen & Goodman 1998). The equation fails if one of the first three numbers is 0, as for
-single characters, or if a discount would be negative. In these cases, the discounts are .5, 1 and 1.5, as in KenLM
-(`--discount_fallback`).
+and four times (equation 26 of Chen & Goodman 1998). The equation fails if one of the first three numbers is 0, which is
+usual for single characters, or if a discount would be negative. In these cases, the discounts are 0.5, 1 and 1.5, as in
+KenLM (`--discount_fallback`).
 """
 
 from itertools import pairwise
@@ -16,16 +16,18 @@ from bukva.models.ngrams.trie import Nodes, Trie
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK = 1 << 16  # number of contexts or counts that are processed at a time, so that the next ones reuse the memory
+CHUNK = 1 << 16  # number of contexts or counts to process at a time, which limits the memory
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of counts of 0, 1, 2 and at least 3
 
 
 class Smoothed(NamedTuple):
-    """Discounts of counts, or of continuation counts, and two sums for each of the H nodes that can be contexts.
+    """Discounts of counts or of continuation counts, and two sums for each of the H n-grams that can be contexts.
 
-    discounts: (K + 1, 4). Row n contains the discounts of grams of n ids, for counts of 0, 1, 2 and at least 3.
-    totals: (H,), sum of the counts of all grams that extend the context by one id.
-    freed: (H,), sum of the discounts of these grams.
+    These are all n-grams shorter than the greatest length K. The index of an n-gram is its node in the trie.
+
+    discounts: (K + 1, 4). Row n contains the discounts of n-grams of n ids, for counts of 0, 1, 2 and at least 3.
+    totals: (H,), sum of the counts of all n-grams that extend the context by one id.
+    freed: (H,), sum of the discounts of these n-grams.
     """
 
     discounts: Floats
@@ -50,14 +52,21 @@ class Smoothed(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """Smoothed counts, for the longest grams of a model, and smoothed continuation counts, for all shorter grams."""
+    """Smoothing of counts and of continuation counts.
+
+    by_count: used for the longest n-grams of a model.
+    by_continuation: used for all shorter n-grams.
+    """
 
     by_count: Smoothed
     by_continuation: Smoothed
 
 
 def discounts_of(counts: Nodes) -> Floats:
-    """Return the (4,) discounts of counts of 0, 1, 2 and at least 3, for grams of one length with (G,) `counts`."""
+    """Return the discounts for n-grams of one length, as a (4,) array for counts of 0, 1, 2 and at least 3.
+
+    `counts` is (G,), the counts or continuation counts of all G different n-grams of this length.
+    """
     pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
     n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():
@@ -68,7 +77,10 @@ def discounts_of(counts: Nodes) -> Floats:
 
 
 def _sums(values: npt.NDArray[Any], edges: Nodes) -> npt.NDArray[Any]:
-    """Return (H,) sums of (G,) `values`. Sum i adds the values from `edges[i]` to `edges[i + 1] - 1`."""
+    """Return the (H,) sums of H consecutive parts of `values`.
+
+    Part i contains the values from `edges[i]` to `edges[i + 1] - 1`.
+    """
     starts = edges[:-1]
     has_any = starts < edges[1:]
     sums = np.zeros(len(starts), values.dtype)

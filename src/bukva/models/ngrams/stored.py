@@ -1,8 +1,9 @@
 """Save n-gram counts to disk and memory-map them, so that a text does not have to be counted again.
 
 A folder of counts contains about.json (SHA-256 of the counted ids, vocabulary size, maximum order) and one .npy file
-for each array of the trie and of its smoothing. Stage `baselines` writes such a folder. `counts_of` maps the folder if
-it contains the counts of the requested text, and otherwise counts the text. Both ways give the same bytes.
+for each array of the trie and of its smoothing. Stage `baselines` writes such a folder. `counts_of` memory-maps the
+folder if it contains the counts of the requested text. Otherwise `counts_of` counts the text. Both ways give the same
+bytes.
 """
 
 import contextlib
@@ -26,11 +27,17 @@ MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
-    """Return the n-gram counts of (N,) ids `train`, for all orders up to `max_order` or a higher order.
+    """Return the n-gram counts of a text for all orders up to `max_order`, or up to a higher order.
 
     The counts are memory-mapped from the folder `stored` or from the user's cache. If neither contains the counts of
-    `train`, for example for a served model or a model of another experiment, the text is counted. The counts of a long
-    text are then written to the cache, where they replace the counts of another text.
+    this text, for example for a served model or a model of another experiment, the text is counted. The new counts of a
+    long text are then written to the cache, where they replace the previous counts.
+
+    Args:
+        train: (N,), the ids of the text.
+        vocab_size: number of different ids.
+        max_order: greatest length of n-grams to count.
+        stored: folder that may contain the counts.
     """
     cache = _cache_folder()
     for folder in (stored, cache) if stored else (cache,):
@@ -44,7 +51,10 @@ def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None =
 
 
 def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
-    """Write the counts of (N,) ids `train` to a folder atomically. With `counts=None`, the folder has no counts."""
+    """Write the counts of the (N,) ids `train` to a folder atomically.
+
+    If `counts` is None, the folder contains only about.json, which says that there are no counts.
+    """
     with atomic_folder(folder) as unfinished:
         max_order = counts.max_order if counts else 0
         vocab_size = counts.vocab_size if counts else 0
@@ -54,7 +64,7 @@ def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
 
 
 def load_counts(folder: Path, train: Ids, vocab_size: int, max_order: int) -> KneserNey | None:
-    """Return the memory-mapped counts in a folder.
+    """Memory-map the n-gram counts in a folder.
 
     Return None if the folder has no readable counts, or only counts of another text, of another vocabulary size or of a
     lower maximum order.

@@ -1,11 +1,11 @@
-"""Build a trie of all n-grams of a text up to a maximum length. In this package, a gram is an n-gram of any length.
+"""Build a trie of all n-grams of a text up to a maximum length.
 
-A gram of n ids is the child of the gram of its first n - 1 ids. Node 0 is the empty gram. Nodes are numbered by length,
-then by parent, then by last id. So the children of a node have consecutive numbers, sorted by last id, and four arrays
-describe all nodes.
+Each node is an n-gram. The parent of an n-gram is the n-gram without the last id. Node 0, the root, is the empty
+n-gram. Nodes are numbered by length, then by parent, then by last id. So the children of a node have consecutive
+numbers and are sorted by last id. This allows storing the trie in a few arrays.
 
-During counting, each gram is represented by an int64 code. The code of the gram a b c is (a V + b) V + c, where V is
-the vocabulary size. Before a code would overflow, codes are replaced by their ranks among the different codes of the
+During counting, each n-gram is represented by an int64 code. The code of the n-gram a b c is (a V + b) V + c, where V
+is the vocabulary size. Before a code would overflow, codes are replaced by their ranks among the different codes of the
 text. A rank is always smaller than the number of ids in the text.
 """
 
@@ -27,13 +27,13 @@ MAX_NODES = np.iinfo(np.int32).max
 
 
 class Trie(NamedTuple):
-    """The G grams of lengths 0 to K. The index of a gram in the arrays is the number of its node.
+    """The G n-grams of lengths 0 to K in a text. Arrays of length G are indexed by the node of the n-gram.
 
     firsts: (G + 1,). The children of node i are the nodes from `firsts[i]` to `firsts[i + 1] - 1`.
-    symbols: (G,), last id of each gram.
-    counts: (G,), number of occurrences of each gram in the text.
-    continuations: (G,), number of different ids before each gram. The start of the text counts as an id.
-    levels: (K + 2,). The grams of n ids are the nodes from `levels[n]` to `levels[n + 1] - 1`.
+    symbols: (G,), last id of each n-gram.
+    counts: (G,), number of occurrences of each n-gram in the text.
+    continuations: (G,), number of different ids before each n-gram. The start of the text counts as an id.
+    levels: (K + 2,). The n-grams of n ids are the nodes from `levels[n]` to `levels[n + 1] - 1`.
     """
 
     firsts: Nodes
@@ -44,9 +44,12 @@ class Trie(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """The different grams of one length, by ascending code (see `Trie` for the arrays of the same names).
+    """The different n-grams of one length, in ascending order of their codes.
 
-    n_per_parent: number of children of each gram that is one id shorter.
+    `Trie` explains `symbols`, `counts` and `continuations`.
+
+    codes: code of each n-gram (see the top of this module).
+    n_per_parent: number of children of each n-gram that is one id shorter.
     """
 
     codes: Ints
@@ -57,11 +60,10 @@ class _Level(NamedTuple):
 
 
 def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
-    """Return the trie of all grams of (N,) `ids` that have at most `max_length` ids.
+    """Return the trie of all n-grams of (N,) `ids` that have at most `max_length` ids.
 
     Raises:
-        BukvaError: the text has more ids or more different grams than int32 can number. Longer grams are then not
-            counted.
+        BukvaError: the text has more ids, or more different n-grams, than an int32 can number.
     """
     levels, n_nodes = [], 1
     for level in _levels(ids, vocab_size, max_length):
@@ -69,11 +71,11 @@ def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
         n_nodes += len(level.symbols)
         if max(n_nodes, len(ids)) > MAX_NODES:
             raise BukvaError(
-                f"n-grams: the training split has {len(ids):,} ids and {n_nodes:,} different n-grams of up to "
-                f"{len(levels)} ids. At most {MAX_NODES:,} of each can be counted. Use a shorter text or a smaller "
-                "baselines.max_order."
+                f"The training split has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} "
+                f"ids. At most {MAX_NODES:,} ids and {MAX_NODES:,} n-grams can be counted. Use a shorter text or a "
+                "smaller `baselines.max_order`."
             )
-    last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest grams have no children
+    last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest n-grams have no children
     n_children = np.concatenate([*(level.n_per_parent for level in levels), last])
     return Trie(
         firsts=np.cumsum(np.concatenate([[1], n_children]), dtype=np.int32),
@@ -86,14 +88,14 @@ def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
 
 def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
     V = vocab_size
-    codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) codes of the empty gram; all codes are below bound
-    shorter = np.zeros(1, np.int64)  # codes of all different grams that are one id shorter
+    codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) codes of the empty n-gram; all codes are below bound
+    shorter = np.zeros(1, np.int64)  # codes of all different n-grams that are one id shorter
     # two buffers, for this length and the previous one, because allocating new memory takes as long as sorting
     keys = np.empty((2, len(ids)), np.int64)
     for length in range(1, max_length + 1):
-        codes = codes[:-1]  # no id follows the last gram
+        codes = codes[:-1]  # no id follows the last n-gram
         codes *= V
-        codes += ids[length - 1 :]  # (N - length + 1,), one for each occurrence of a gram
+        codes += ids[length - 1 :]  # (N - length + 1,), one for each occurrence of an n-gram
         bound *= V
         level = _level(codes, ids[: max(len(ids) - length, 0)], shorter, V, keys[length % 2, : len(codes)])
         shorter = level.codes
@@ -105,11 +107,11 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
 
 
 def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints) -> _Level:
-    """Count the grams of one length.
+    """Count the n-grams of one length.
 
-    codes: (M,), code of each occurrence of a gram in the text.
-    before: (M - 1,), the id before each occurrence except the first, which starts the text.
-    shorter: codes of the different grams that are one id shorter, ascending.
+    codes: (M,), code of each of the M occurrences of n-grams of this length in the text.
+    before: (M - 1,), the id before each occurrence except the first one, which is at the start of the text.
+    shorter: ascending codes of all different n-grams that are one id shorter.
     keys: (M,), a buffer. The codes of the result are a view of this buffer.
     """
     V = vocab_size
@@ -127,10 +129,11 @@ def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints)
 
 @compiled
 def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> int:
-    """Count the G different grams in (M,) ascending `keys`, and return G.
+    """Count the G different n-grams in (M,) ascending `keys`, and return G.
 
-    A key combines the code of an occurrence with the id before it (see `_level`). The first G entries of `keys`,
-    `counts` and `continuations` are overwritten: with the code, the count and the continuation count of each gram.
+    A key combines the code of an occurrence with the id before it (see `_level`). For each n-gram, the function writes
+    the code to `keys`, the count to `counts`, and the continuation count to `continuations`. It writes to the first G
+    entries of each array.
     """
     n, gram, last = 0, -1, -1
     for key in keys:
@@ -147,9 +150,10 @@ def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> in
 
 @compiled
 def _find_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_per_parent: Nodes) -> None:
-    """Fill `symbols` and `n_per_parent` for grams with (G,) ascending `codes`.
+    """Fill `symbols` and `n_per_parent` for the n-grams with the ascending `codes`, (G,).
 
-    `symbols` gets the last id of each gram. `n_per_parent` gets the number of grams that extend each gram in `shorter`.
+    `symbols` gets the last id of each n-gram. `n_per_parent` gets the number of children of each n-gram in `shorter`,
+    which contains the codes of the n-grams that are one id shorter.
     """
     parent = 0
     for i, code in enumerate(codes):
