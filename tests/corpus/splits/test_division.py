@@ -115,7 +115,7 @@ def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number()
     tweets = [300] * 20  # val has 30 characters of each
     words = (
         "most of val consists of the ends of 20 work(s), with fewer than 32 characters each, so a score on val says "
-        "little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
+        "little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to hold out whole works"
     )
     assert said(tweets) == said([*tweets, 5_900]) == words
     assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
@@ -148,10 +148,10 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
     }
     assert [*findings(report)] == [
         "25.1 % of the windows of 32 characters in val also occur in train, so a score on val measures memory as well "
-        "as prediction (split.duplicates, split.strategy)",
+        "as prediction; see `split.duplicates` and `split.strategy`",
         "most of test is unlike train: test has 3.75 bits per character under a bigram model of train, but 15 of 16 "
-        "parts of train have at most 3.50; check whether works end with a license, notes or an index (clean.rules, "
-        "split.strategy)",
+        "parts of train have at most 3.50; check whether works end with a license, notes or an index, and see "
+        "`clean.rules` and `split.strategy`",
     ]
     without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}
     assert len([*findings(without_bits)]) == 1
