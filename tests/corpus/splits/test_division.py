@@ -183,13 +183,13 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only "
-        f"{n} ids; use {advice}a larger split.val, or more text."
+        f"params.yaml, model.block_size: a window of 8 ids and the id after it do not fit in val, which has only "
+        f"{n} ids (tokenize.kind); use {advice}a larger split.val, or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid
 
 
 def test_the_advice_about_a_window_fits_all_splits():
-    with pytest.raises(BukvaError, match=r"but val has only 3 ids; use 2 or less"):
+    with pytest.raises(BukvaError, match=r"fit in val, which has only 3 ids \(tokenize.kind\); use 2 or less"):
         check_lengths({"train": 6, "val": 3, "test": 4}, 8, "model.block_size")

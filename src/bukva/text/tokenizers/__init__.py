@@ -1,7 +1,7 @@
 """Save and load tokenizers, which convert text to ids and back.
 
-To add a tokenizer, write a module with a subclass of Tokenizer (base.py), and add a line to TOKENIZERS. The keys of
-TOKENIZERS are the valid values of tokenize.kind.
+To add a tokenizer, write a module with a subclass of `Tokenizer` (base.py), and add a line to TOKENIZERS. The keys of
+TOKENIZERS are the valid values of the parameter `tokenize.kind`.
 """
 
 from pathlib import Path
