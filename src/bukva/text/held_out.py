@@ -73,7 +73,7 @@ class HeldOut:
 
     @property
     def held_out_splits(self) -> list[str]:
-        """Names of the held-out splits: val, and test if there is one."""
+        """Names of the held-out splits: val, and test if the corpus has a test split."""
         return [split for split in self.splits if split != "train"]
 
     def passages(self, split: str, n_context: int, fraction: float = 1) -> list[Passage]:

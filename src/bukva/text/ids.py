@@ -60,8 +60,8 @@ def nats_of_chars(nats: Nats, chars: npt.NDArray[np.int64]) -> CharNats:
     """Convert (n,) losses of ids to (N,) losses of characters, in nats. The sum of the losses stays the same.
 
     The loss of an id is divided equally among its characters. If the bytes of an id only continue a character, the id
-    has no characters. Its loss is then added to the nearest earlier id that has characters. At the start of the array,
-    it is added to the first id that has characters.
+    has no characters. Its loss is then added to the loss of the nearest earlier id that has characters. At the start of
+    the array, it is added to the loss of the first id that has characters.
 
     Args:
         nats: (n,) loss of each id.

@@ -1,8 +1,8 @@
 """Choose and check the prompts, which are the texts that the models continue.
 
 All characters of a prompt must be in the vocabulary. With `sample.prompts=auto`, the prompts are the newline and the
-prompts in prompts.yaml for the main scripts (writing systems) of the text. Prompts with other characters are left out.
-If no prompt of prompts.yaml is left, the beginnings of works are used instead.
+prompts in prompts.yaml for the main scripts (writing systems) of the text. Prompts with characters
+outside the vocabulary are left out. If no prompt of prompts.yaml is left, the beginnings of works are used instead.
 """
 
 import re

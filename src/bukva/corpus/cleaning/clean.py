@@ -226,6 +226,6 @@ def _opening(text: str) -> str:
 
 def _nothing_left(rules: str, totals: RemovedByRule) -> str:
     largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
-    listed = ", ".join(f"{rule} {removed.chars:,} characters" for rule, removed in largest_first)
+    listed = ", ".join(f"rule {rule}: {removed.chars:,} characters" for rule, removed in largest_first)
     what = f"'{rules}' removes the whole text ({listed}); use 'none', or another corpus."
     return f"params.yaml, clean.rules: {what}"

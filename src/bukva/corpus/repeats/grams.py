@@ -321,7 +321,7 @@ def _flag(h: np.uint64, shift: np.uint64) -> np.uint64:
 
 @compiled
 def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the number of the first entry with the hash `h`, or len(hashes) if no entry has this hash."""
+    """Return the number of the first index entry with the hash `h`, or len(hashes) if no entry has this hash."""
     slot = np.int64(h >> shift)
     for entry in range(firsts[slot], firsts[slot + 1]):
         if hashes[entry] >= h:
@@ -331,7 +331,7 @@ def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: n
 
 @compiled
 def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the number of the last entry with the hash `h`. At least one entry must have this hash."""
+    """Return the number of the last index entry with the hash `h`. At least one entry must have this hash."""
     slot = np.int64(h >> shift)
     return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
 

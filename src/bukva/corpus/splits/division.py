@@ -207,8 +207,8 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
     Returns:
         (n_works,) number of the split of each work, counted from 0. No split is empty.
     """
-    # Give every work as many additional labels, which are the same for all works. The lengths of the splits then weigh
-    # as much as all other labels together.
+    # Add one label for each kind of label, with the same value for all works. These labels balance the lengths of the
+    # splits, with as much weight as all other labels together.
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
     parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
     for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():

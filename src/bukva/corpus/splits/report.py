@@ -58,7 +58,7 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
     """Return a message about splits whose size is far from the requested fraction of the characters, with the reasons.
 
-    The message is empty if no size differs from the request by a larger factor than MISSED allows. The table `shares`
+    The message is empty if each size differs from the requested size by at most the fraction MISSED. The table `shares`
     says to which split each part of a work belongs (division.py).
     """
     by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}

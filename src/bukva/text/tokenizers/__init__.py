@@ -34,4 +34,4 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             raise TypeError("a value is not a list")
         return kind(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None
+        raise BukvaError(f"{folder / VOCAB}: this file is not a vocabulary ({error}); rerun stage tokenize.") from None

@@ -88,7 +88,7 @@ class Tokenizer(ABC):
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) number of bytes of each id."""
+        """Return the number of bytes of each of (n,) ids."""
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def texts_of(self, ids: npt.ArrayLike) -> list[str]:

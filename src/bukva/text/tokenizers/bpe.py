@@ -5,8 +5,8 @@ is merged into a new token. This is repeated until the vocabulary is full. A tex
 same order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
 
 Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
-    2019 (GPT-2) for the definition of words and the notation of bytes. The library `tokenizers` of Hugging Face
-    computes merges and ids.
+2019 (GPT-2) for the definition of words and the notation of bytes. The library `tokenizers` of Hugging Face computes
+merges and ids.
 
 vocab.json contains only the merges, which determine everything else. The library's own file format is not used, because
 it can contain more. An example is a normalization, after which decoding would not restore the text.
