@@ -98,7 +98,7 @@ def test_another_vocabulary_is_an_error(folder):
         (folder / "vocab.json").write_text(json.dumps({"chars": list(chars)}))
         rejected(folder, r"vocab.json is not the vocabulary that the model was trained with")
     (folder / "vocab.json").unlink()
-    rejected(folder, r"vocab.json: not a vocabulary")
+    rejected(folder, r"vocab.json: this file is not a vocabulary")
 
 
 NO_SHAPE = r"Cannot load the model's config from .*config.json: .*"

@@ -1,11 +1,11 @@
 """Compile functions with numba, so that explicit loops run at the speed of C.
 
 Compiling takes seconds, so the machine code is cached in ~/.cache/bukva, or in NUMBA_CACHE_DIR. The cache key of a
-module is the digest of its source. numba by itself would use the path and the timestamp of the file, which change with
-each temporary copy of the project in which DVC runs an experiment.
+module is the digest of its source. By default, numba would use the path and the timestamp of the source file instead.
+Both change with each temporary copy of the project in which DVC runs an experiment.
 
-The source of other modules is not part of the key. So a compiled function may only call compiled functions of its own
-module.
+A compiled function may only call compiled functions of its own module, because the cache key does not include the
+source of other modules.
 """
 
 import hashlib
@@ -23,7 +23,10 @@ SETTINGS: Any = numba.config
 
 
 class ContentCacheLocator(UserProvidedCacheLocator):
-    """Choose the folder in which numba caches a module. The name of the folder contains the digest of the source."""
+    """Tell numba in which folder to cache the machine code of a module.
+
+    The name of the folder contains the digest of the module's source.
+    """
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]
@@ -31,12 +34,15 @@ class ContentCacheLocator(UserProvidedCacheLocator):
         self._cache_path = str(Path(SETTINGS.CACHE_DIR) / f"{Path(file).stem}-{self._digest[:16]}")
 
     def get_source_stamp(self) -> str:
-        """Return the digest of the source. numba uses cached code only if the stamp saved with it equals this one."""
+        """Return the digest of the source. numba saves it with the machine code, and recompiles if it has changed."""
         return self._digest
 
 
 def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    """Return a version of `function` that numba compiles at its first call. `options` are passed to numba.njit."""
+    """Return a version of `function` that numba compiles at its first call.
+
+    `options` are passed to `numba.njit`. The machine code is cached if the cache folder can be written.
+    """
     SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ContentCacheLocator.__name__}"
     try:
         if "NUMBA_CACHE_DIR" not in os.environ:
@@ -49,8 +55,8 @@ def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
     """Compile like `compiled`, and allow sums of floats in any order, so that vector instructions can compute them.
 
-    A loop that adds to a sum must not also write to an array. Otherwise the compiled code compares the addresses of the
-    arrays, and uses vector instructions only if the arrays do not overlap. The order of the additions, and therefore
-    the bytes of a trained model, would then depend on memory addresses.
+    A loop that adds to a sum must not also write to an array. Otherwise the machine code checks whether arrays overlap
+    in memory, and uses vector instructions only if they do not. The order of the additions would then depend on memory
+    addresses, and so would the bytes of a trained model.
     """
     return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

@@ -1,7 +1,7 @@
 """Define errors with messages for users, and hide secrets in URLs.
 
 A message says where the problem is, what happened, and what to do or which values are valid. Passwords and tokens in
-URLs must not reach a message, a log or a tracker.
+URLs must not reach a message, a log or an experiment tracker.
 """
 
 import errno
@@ -11,28 +11,31 @@ import re
 class BukvaError(Exception):
     """An expected error, such as a mistake in the input, with a message for the user.
 
-    A stage prints the message without a traceback and exits with `exit_status` (bukva.cli.stage). Any other exception
-    is a bug and keeps its traceback, unless `message_for` has a message for it, for example for a full disk.
+    A stage prints the message without a traceback and exits with `exit_status` (bukva.cli.stage). Other exceptions are
+    treated as bugs and keep their traceback, unless `message_for` knows a message for them. An example is a full disk.
     """
 
     exit_status = 1
 
 
 class ParamsError(BukvaError):
-    """A mistake in params.yaml, or in a text or file that params.yaml names.
+    """A mistake in params.yaml, or in a file or text that a parameter refers to.
 
-    Below the message, a stage prints the command that undoes the edit of params.yaml, because DVC may already have
-    removed outputs.
+    After the message, a stage prints the command that undoes the edit of params.yaml. The edit should be undone because
+    DVC may already have removed outputs of the stage.
     """
 
 
 class PeerLostError(BukvaError):
-    """Another machine has stopped or does not respond. Nothing is wrong on this machine, and a retry may succeed."""
+    """Another machine that takes part in the training has stopped or does not respond.
+
+    Nothing is wrong on this machine, and a retry may succeed.
+    """
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
 
-# errno -> advice for the user when a write fails, printed after the reason (strerror)
+# Advice for the user when a write fails, by error number. It is printed after the reason (strerror).
 DISK = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -62,10 +65,10 @@ HIDDEN = "***"
 
 
 def redact_url(url: str) -> str:
-    """Replace user and password in a URL with ***, and remove query and fragment.
+    """Replace user and password in a URL with ***, and remove the query and the fragment.
 
-    An unescaped password may contain @ : / ? and #. If the end of the password is unclear, everything except the scheme
-    is hidden.
+    A password that is not escaped may contain @ : / ? and #. If it is unclear where the password ends, everything after
+    the scheme is hidden.
     """
     match = SCHEME.match(url)
     scheme = match[0] if match else ""
@@ -79,5 +82,5 @@ def redact_url(url: str) -> str:
 
 
 def redact_text(text: object) -> str:
-    """Hide user, password, query and fragment in every URL in a text (see `redact_url`)."""
+    """Hide the user, password, query and fragment of every URL in a text (see `redact_url`)."""
     return URL.sub(lambda match: redact_url(match[0]), str(text))

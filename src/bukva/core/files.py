@@ -2,7 +2,7 @@
 
 Every output is first written under a temporary name in the same folder, then flushed to the disk and renamed. So a
 killed process or a full disk never leaves half a file under a final name. The temporary name is always `.NAME.part`, so
-the next run overwrites what a killed run has left.
+the next run overwrites the unfinished files of a killed run.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses a
 def project_root() -> Path:
     """Return the root folder of the original repository, also in a stage that runs in a temporary copy of it.
 
-    DVC sets DVC_ROOT to this folder even when it runs a stage in a temporary copy (`dvc exp run --temp`, the queue). A
-    worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary. Without either
-    variable, the root is the nearest folder that contains .dvc, starting from the current folder and going up. Without
-    such a folder, the root is the current folder.
+    DVC runs a stage in a temporary copy with `dvc exp run --temp` or in its queue. It sets DVC_ROOT to the original
+    folder. A worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary.
+    Without these variables, the root is the nearest folder that contains .dvc: the current folder or a folder above it.
+    If there is no such folder, the root is the current folder.
     """
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -33,18 +33,18 @@ def project_root() -> Path:
 
 
 def resolve_path(path: str | Path) -> Path:
-    """Resolve a path that a user wrote. It may start with ~.
+    """Resolve a path that a user wrote. The path may start with ~ for the home folder.
 
-    A relative path refers to the current folder if the file exists there, otherwise to the project root. The current
-    folder may be a temporary copy of the project that DVC made for an experiment. The copy comes first,
-    because DVC records the digest of the file in the copy.
+    If the current folder contains the file of a relative path, this file is used. Otherwise, the path refers to the
+    project root. The current folder comes first because it may be a temporary copy of the project, in which DVC runs an
+    experiment. DVC records the digest of the file in this copy.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
 def resolve_existing(path: str) -> Path | None:
-    """Resolve a path that a user wrote (see `resolve_path`). Return None if no file or folder has this path."""
+    """Resolve a path that a user wrote (see `resolve_path`). Return None if the path does not exist."""
     try:
         resolved = resolve_path(path)
         return resolved if resolved.exists() else None
@@ -54,7 +54,7 @@ def resolve_existing(path: str) -> Path | None:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`, and rename the file to `path` when the with block ends.
+    """Yield a temporary path in the folder of `path`. When the with block ends, rename the file to `path`.
 
     If the block raises an error, the temporary file is removed and `path` is unchanged.
     """
@@ -72,7 +72,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder next to `path`, and replace `path` with this folder when the with block ends.
+    """Yield an empty temporary folder next to `path`. When the with block ends, replace `path` with this folder.
 
     If the block raises an error, the temporary folder is removed and `path` is unchanged.
     """
@@ -108,7 +108,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically: with an indent of two spaces, keys in the given order, and Cyrillic letters unescaped."""
+    """Write a value as JSON atomically.
+
+    The indent is two spaces, keys keep their order, and letters such as Cyrillic are not escaped.
+    """
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -124,7 +127,7 @@ def sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def _final_name_in_errors(path: Path, unfinished: Path) -> Iterator[None]:
-    """If the with block raises an OSError about the temporary path `unfinished`, name `path` in the error instead."""
+    """Name `path` instead of the temporary path `unfinished` in an OSError that the with block raises."""
     try:
         yield
     except OSError as error:

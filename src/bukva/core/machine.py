@@ -1,4 +1,4 @@
-"""Find out the cores and the memory of this machine, and set how this process treats idle threads and freed memory."""
+"""Find out how many cores and how much memory this process may use, and tune idle threads and freed memory."""
 
 import contextlib
 import ctypes
@@ -12,23 +12,20 @@ from pathlib import Path, PurePath
 
 SPINS = "1000"  # value of GOMP_SPINCOUNT (see `prepare_torch`)
 CPUINFO = Path("/proc/cpuinfo")  # exists on Linux only
-MEMBERSHIP, CGROUPS = (
-    Path("/proc/self/cgroup"),
-    Path("/sys/fs/cgroup"),
-)  # control groups limit containers; on Linux only
+MEMBERSHIP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # control groups limit containers on Linux
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
 
 
 def prepare_torch() -> None:
     """Set two environment variables for torch, unless the user has set them. Call this before importing torch.
 
-    GOMP_SPINCOUNT sets how long idle OpenMP threads spin. With its default, training is very slow if other programs
-    also use the cores, because spinning threads occupy cores that working threads need. The value does not affect
-    results.
+    GOMP_SPINCOUNT sets how long an idle OpenMP thread spins, which means that it waits without giving up its core. With
+    the default, training is very slow if other programs also use the cores, because spinning threads occupy cores that
+    working threads need. The value does not affect results.
 
-    THP_MEM_ALLOC_ENABLE makes torch request pages of 2 MB for large tensors, which are freed and allocated again at
-    each update. With a vocabulary of thousands of characters, allocating pages of 4 kB took more than half of the
-    training time.
+    THP_MEM_ALLOC_ENABLE makes torch request memory pages of 2 MB for large tensors. These tensors are freed and
+    allocated again at each update. With a vocabulary of thousands of characters, allocating pages of 4 kB took more
+    than half of the training time.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
@@ -38,8 +35,8 @@ def prepare_torch() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed blocks of up to 32 MB in this process instead of returning them to the kernel.
 
-    Otherwise the memory of tensors is returned and requested again at each update, and the kernel fills every page with
-    zeros. With another C library, nothing is changed.
+    Otherwise, the memory of tensors is returned and requested again at each update, and the kernel fills every new page
+    with zeros. This function does nothing if the C library is not glibc.
     """
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
@@ -48,7 +45,7 @@ def keep_freed_memory() -> None:
 
 
 def processor() -> str:
-    """Return the model name of the CPU, on which timings and results depend. An unknown CPU gives its architecture."""
+    """Return the model name of the CPU, or the architecture if the model is unknown."""
     lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.exists() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
@@ -57,7 +54,7 @@ def processor() -> str:
 def n_cores() -> int:
     """Return the number of cores that this process may use, within the quota of its container.
 
-    The variable OMP_NUM_THREADS can lower the number. In a cluster, Ray sets this variable.
+    The variable OMP_NUM_THREADS can lower the number. On a cluster, Ray sets this variable.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     cores = max(1, round(min(cores, cpu_quota())))  # more threads would spend the quota waiting for each other
@@ -66,25 +63,28 @@ def n_cores() -> int:
 
 
 def cpu_quota() -> float:
-    """Return how many cores the control groups of this process allow, such as 1.5, or infinity without a limit."""
+    """Return the number of cores that the control groups of this process allow, such as 1.5.
+
+    Control groups (cgroups) limit the resources of containers on Linux. Without a limit, the result is infinity.
+    """
     limits = [*_limits("cpu.max"), *_limits("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     return min((quota / period for quota, period in limits), default=math.inf)
 
 
 def memory_bytes() -> int:
-    """Return the memory of this machine in bytes, or the limit of this process's control groups if that is lower."""
+    """Return the memory of this machine in bytes, or a lower limit that the control groups of this process set."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([installed, *(limit for (limit,) in (*_limits("memory.max"), *_limits("memory.limit_in_bytes")))])
 
 
 def _limits(*names: str) -> Iterator[list[int]]:
-    """Yield a list of numbers for each control group that limits this process: its own group and the groups above it.
+    """Yield the numbers in the files `names` for each control group (cgroup) that limits this process.
 
-    The list contains the numbers in the group's files `names`. Groups without a limit are skipped.
+    These groups are the group of the process and the groups above it. Groups without a limit are skipped.
 
     cgroup v2 has one file for each limit ("150000 100000", or "max 100000" for no limit). cgroup v1 has one file for
-    each number (-1 for no quota). In a container, /proc/self/cgroup may show the group's path on the host, while the
-    group's files are in the root folder that the container sees.
+    each number (-1 for no quota). In a container, /proc/self/cgroup may show the path of the group on the host,
+    although the container sees the files of the group in the root folder.
     """
     for line in MEMBERSHIP.read_text().splitlines() if MEMBERSHIP.exists() else ():
         _, controllers, group = line.split(":", 2)

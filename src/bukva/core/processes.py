@@ -1,7 +1,8 @@
-"""Watch the DVC process that runs a stage, start processes that outlive a stage, and find ports for local servers.
+"""Stop a stage when its DVC process ends, start processes that outlive a stage, and find ports for local servers.
 
-If DVC is killed, its stage keeps running, and the next `dvc repro` starts a second process that writes the same files.
-So a stage sends SIGTERM to itself when its DVC process ends. Training then saves a checkpoint before it stops.
+If DVC is killed, the process of its stage keeps running. The next `dvc repro` would start a second process that writes
+the same files. To prevent this, a stage sends SIGTERM to itself when its DVC process ends. A training then saves a
+checkpoint before it stops.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other
 
 
 def end_with_dvc() -> None:
-    """Start a thread that sends SIGTERM to this process when DVC has ended. Outside a DVC stage, do nothing."""
+    """Start a thread that sends SIGTERM to this process when DVC has ended. Do nothing outside a DVC stage."""
     if "DVC_STAGE" in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
@@ -37,9 +38,10 @@ def end_with_dvc() -> None:
 def _watch() -> None:
     """Wait until DVC has ended, then send SIGTERM to this process.
 
-    There may be a shell between DVC and this process. If several processes train together, torch's launcher has started
-    them, and each process watches only the launcher, which forwards its own SIGTERM. If a process also watched DVC, it
-    would receive a second SIGTERM, which ends the process without saving.
+    DVC may have started this process through a shell, so all parent processes are searched for DVC. If several
+    processes train together, torch's launcher has started them, and each process watches only the launcher. When the
+    launcher receives SIGTERM, it forwards the signal. If a process also watched DVC, it would receive a second SIGTERM
+    and end without saving a checkpoint.
     """
     parents = psutil.Process().parents()
     is_launched = "TORCHELASTIC_RUN_ID" in os.environ
@@ -58,24 +60,28 @@ def _is_dvc(process: psutil.Process) -> bool:
 
 
 def die_with_parent() -> None:
-    """Make Linux send SIGTERM to this process when the thread that started it ends. Pass as `preexec_fn` to Popen."""
+    """Make Linux send SIGTERM to this process when the thread that started it ends.
+
+    Pass this function to `Popen` as `preexec_fn`.
+    """
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def python_path() -> str:
-    """Return a PYTHONPATH with which child processes can import bukva in any current folder.
+    """Return a value of PYTHONPATH with which child processes can import bukva from any current folder.
 
-    It begins with the folder from which this process imported bukva. If that is a temporary copy of the project, DVC
-    deletes it after the experiment, so the same folder of the original repository follows.
+    The path begins with the folder from which this process imported bukva. This folder may be in a temporary copy of
+    the project, which DVC deletes after the experiment. For this case, the same folder of the original repository
+    follows.
     """
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
 def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start a Python module as a process that outlives this one, in the original repository.
+    """Start a Python module as a process that outlives this process. It runs in the folder of the original repository.
 
-    The process has a session of its own, which Ctrl-C does not reach. Its output is appended to the file LOG.
+    The new process has its own session, so Ctrl-C does not reach it. Its output is appended to the file LOG.
 
     Args:
         module: name of the module, for `python -m`.
@@ -97,9 +103,9 @@ def start_detached(module: str, *arguments: str, **environment: str) -> subproce
 
 
 def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Return whether `process` ends with an error within `seconds`.
+    """Wait at most `seconds`, and return whether `process` has ended with an error.
 
-    A process that is still running after this time is left running, and the result is False.
+    If the process is still running after this time, it keeps running and the result is False.
     """
     try:
         return process.wait(seconds) != 0
@@ -109,13 +115,13 @@ def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def leave_running(process: subprocess.Popen[bytes]) -> None:
-    """Prevent Python's warning that a process is still running when the object `process` is garbage-collected."""
+    """Suppress Python's warning when the object `process` is garbage-collected while the process is still running."""
     process.returncode = 0
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state."""
+    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state before it ends."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -124,7 +130,7 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on `port`, or if it is in use, on the next free port."""
+    """Return a socket that listens on `port`, or on the next free port if `port` is in use."""
     while True:
         try:
             return socket.create_server((HOST, port))

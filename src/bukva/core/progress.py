@@ -1,4 +1,7 @@
-"""Show progress bars for long tasks. They appear only on a terminal, not in log files such as those of DVC's queue."""
+"""Show progress bars for long tasks.
+
+A bar appears only on a terminal, and not in log files such as those of DVC's queue.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -25,13 +28,13 @@ def duration(seconds: float) -> str:
 
 
 def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
-    """Return a progress bar, which appears only on a terminal and after QUIET_SECONDS.
+    """Return a progress bar. It appears only on a terminal and after QUIET_SECONDS.
 
     Args:
         what: title of the task.
-        total: number of units of the whole task, None if unknown.
-        unit: name of the units.
-        scale: whether counts are shortened to thousands, millions and so on.
+        total: size of the whole task in the unit `unit`, or None if unknown.
+        unit: name of the unit, such as "characters".
+        scale: whether to shorten large numbers, for example to 12.3k.
     """
     return tqdm(
         None, what, total, unit=f" {unit}", unit_scale=scale, delay=QUIET_SECONDS, disable=None, dynamic_ncols=True
@@ -40,9 +43,10 @@ def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tq
 
 @contextmanager
 def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar for a transfer, with the title `what`.
+    """Show a progress bar for a transfer of bytes, with the title `what`.
 
-    Yield a function of two numbers: the bytes transferred so far, and all bytes of the transfer, or None if unknown.
+    Yield a function that updates the bar. Its arguments are the number of bytes transferred so far and the number of
+    bytes of the whole transfer (None if unknown).
     """
     with tqdm_bar(what, None, "B") as shown:
 
@@ -55,9 +59,10 @@ def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def progress_bar(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
-    """Show a progress bar for a task of `total` units, with the title `what`.
+    """Show a progress bar with the title `what` for a task of `total` units, such as characters.
 
-    Yield a function that takes the number of units finished since its last call. Any thread may call the function.
+    Yield a function that advances the bar. Its argument is the number of units finished since its last call. Any thread
+    may call the function.
     """
     with tqdm_bar(what, total, f"{unit}s") as shown:
         yield shown.update
@@ -66,7 +71,8 @@ def progress_bar(what: str, total: int, unit: str = "character") -> Iterator[OnP
 def with_progress(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
     """Yield the texts unchanged, and show a progress bar with the title `what`.
 
-    The bar advances by the length of a text when the caller asks for the next text. `total` is the length of all texts.
+    The bar advances by the length of a text when the caller asks for the next text. `total` is the length of all texts
+    together.
     """
     with progress_bar(what, total) as add:
         for text in texts:

@@ -1,1 +1,1 @@
-"""Read and write works, splits and scores, convert text to ids and back, and choose prompts."""
+"""Read and write works, splits and scores, convert text to ids and back, and choose prompts for the models."""

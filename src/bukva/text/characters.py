@@ -1,7 +1,6 @@
 """Convert text to arrays of code points and back.
 
-numpy searches and counts the code points of an array far faster than Python searches and counts the characters
-of a string.
+numpy searches and counts code points in an array far faster than Python does with the characters of a string.
 """
 
 import unicodedata
@@ -16,17 +15,17 @@ PIECE_CHARS = 1 << 18  # an array of this many code points mostly stays in the p
 
 
 def code_points(text: str) -> Codes:
-    """Return the (n,) code points of a text of n characters."""
+    """Return the (n,) code points of a text with n characters."""
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 def from_code_points(codes: Codes) -> str:
-    """Return the text of (n,) code points."""
+    """Convert (n,) code points to a text."""
     return str(codes.data, "utf-32-le")
 
 
 def pieces(text: str, end: str) -> Iterator[str]:
-    """Cut a text into pieces that end with `end` and have at least PIECE_CHARS characters.
+    """Cut a text into pieces of at least PIECE_CHARS characters. Each piece ends with `end`.
 
     The last piece may be shorter, and may end differently.
     """

@@ -1,9 +1,9 @@
-"""Read and write collections of works.
+"""Read and write collections of works (the texts of a corpus).
 
-A collection is a folder with two files. text.txt contains all works in UTF-8, one after the other, with nothing between
-them. documents.parquet is the table of works. It has one row per work, with the position of the work in text.txt. The
+A collection is a folder with two files. text.txt contains the text of all works in UTF-8, joined without separators.
+documents.parquet is the table of works. It has one row for each work, with the position of the work in text.txt. The
 rows are sorted by the code points of (category, author, work). If the corpus does not give the category or the author
-of a work, the value is `-`. A work is read and written in pieces, so it can be larger than the memory.
+of a work, the value is `-`. Works are read and written in pieces, so a work can be larger than the memory.
 """
 
 import hashlib
@@ -34,12 +34,15 @@ TYPES = {
     "sha256": "str",
 }
 KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
-CONTINUATION = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
+CONTINUATION = bytes(range(0x80, 0xC0))  # all UTF-8 bytes that continue a character
 
 
 @dataclass(frozen=True)
 class Document:
-    """Category, author, name and year of a work. The year is a string, because it can be a range (1863-1869)."""
+    """Category, author, name and year of a work (one text of the corpus).
+
+    The year is a string, because it can be a range such as 1863-1869.
+    """
 
     category: str
     author: str
@@ -48,7 +51,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Full name of the work, for messages."""
+        """The category, author and name of the work, joined for messages."""
         return f"{self.category}/{self.author}/{self.work}"
 
 
@@ -57,14 +60,14 @@ def write_collection(
     texts: Iterable[tuple[Document, Iterable[str]]],
     on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
-    """Write the text and the table of a collection. Return the table (see `read_table`).
+    """Write the text and the table of a collection to a folder. Return the table (see `read_table`).
 
-    After an error, the folder is incomplete. Callers therefore write to a temporary folder (see `atomic_folder`).
+    After an error, the folder is incomplete. Callers therefore pass a temporary folder (see `atomic_folder`).
 
     Args:
         folder: folder of the collection. It is created if it does not exist.
-        texts: each work with its text in pieces. The works can be in any order.
-        on_bad: called with each BukvaError that is raised while a work is read; the work is left out. By default, the
+        texts: the works, each with its text in pieces. The works can be in any order.
+        on_bad: called with the error if reading a work raises a BukvaError. This work is then left out. By default, the
             error is raised.
 
     Raises:
@@ -88,20 +91,23 @@ def write_collection(
 
 
 def read_table(folder: Path) -> "pd.DataFrame":
-    """Return the table of works in a collection, with the columns of TYPES. Only the year can be missing."""
+    """Return the table of works of the collection in `folder`.
+
+    The columns are those of TYPES. Only the year can be missing.
+    """
     import pandas as pd
 
     return pd.read_parquet(folder / TABLE)
 
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
-    """Yield each row of a table of works as a `Document`."""
+    """Yield the work in each row of a table of works as a `Document`."""
     for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
 def decade(year: object) -> str:
-    """Return the decade of a year, such as `1860s`, or `-` if `year` contains no 4-digit number.
+    """Return the decade of a year, such as `1860s`. The result is `-` if `year` contains no 4-digit number.
 
     The decade of a range such as 1863-1869 is the decade of its first year.
     """
@@ -113,7 +119,7 @@ def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, 
     """Yield each work of `table` together with an iterator over the pieces of its text.
 
     Line ends are not converted. A piece ends at a line end, unless the line is longer than PIECE_BYTES. The pieces of a
-    work can be read only until the next work is requested.
+    work must be read before the next work is requested.
     """
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
@@ -134,9 +140,10 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 
 
 def _last_end(text: bytes) -> int:
-    """Return where to cut a piece: after its last line feed, else after its last space, else before its last character.
+    """Return where to cut a text into pieces: after its last line feed, else after its last space.
 
-    The last character may be a carriage return, which must not be separated from a line feed in the next piece.
+    Without either, cut before the last character. This character may be a carriage return, which must not be separated
+    from a line feed in the next piece.
     """
     return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(CONTINUATION)) - 1
 
@@ -144,10 +151,10 @@ def _last_end(text: bytes) -> int:
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one work to the file, and return its row of the table.
+    """Append one work to the file, and return its row of the table of works.
 
-    If reading a piece raises a BukvaError, remove what was written of this work, call `on_bad` and return None. Without
-    `on_bad`, the error is raised.
+    If reading a piece raises a BukvaError, remove the part of the work that was already written, call `on_bad` and
+    return None. If `on_bad` is None, raise the error.
     """
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
@@ -168,7 +175,10 @@ def _write(
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Rewrite the file with the works in the order of the table, without reading a whole work into memory."""
+    """Rewrite a text file so that its works are in the order of the table.
+
+    At most PIECE_BYTES of text are in memory at a time.
+    """
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

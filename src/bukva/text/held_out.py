@@ -1,8 +1,8 @@
 """Determine which characters of val and test are scored, and what their context is.
 
 The context of a scored character is the text before it in the same work. The end of one work says nothing about the
-start of the next work, so a work is not context for another work. The context may lie in an earlier split: with
-split.strategy=tail, a work begins in train, continues in val, and ends in test.
+start of the next work, so other works are not part of the context. The context may lie in an earlier split: with
+`split.strategy=tail`, a work begins in train, continues in val, and ends in test.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ from bukva.text.tokenizers.base import Tokenizer, n_first_ids
 
 @dataclass(frozen=True)
 class Passage:
-    """The part of a work that lies in one split, with the text before it as context.
+    """The part of a work that lies in one split, with earlier text as context.
 
     work: row of the work in the table of works.
-    ids: (n,) ids of the context, then of the text to score.
+    ids: (n,) ids of the context, followed by the ids to score.
     n_context: number of ids of the context, at least 1. They are not scored.
     """
 
@@ -47,9 +47,10 @@ def scored_ids(passages: Sequence[Passage]) -> Ids:
 
 
 def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
-    """Return the (N,) nats that a scorer gives to the scored ids of all passages, joined.
+    """Return the (N,) losses in nats of the scored ids of all passages, joined.
 
-    `scorer` must not need more context than the previous id, because a passage may have only one id of context.
+    `scorer` must be a model that uses only the previous id as context, because a passage may have only one id of
+    context.
     """
     return np.concatenate([scorer(passage.ids)[passage.n_context - 1 :] for passage in passages])
 
@@ -58,11 +59,11 @@ def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
 class HeldOut:
     """The ids of all splits, and the number of ids of each work in each split.
 
-    splits: split -> (N,) ids, in the order train, val, test.
-    lengths: split -> (n_works,) number of ids of each work in this split.
+    splits: (N,) ids of each split, by name of the split, in the order train, val, test.
+    lengths: (n_works,) number of ids of each work in a split, by name of the split.
     tokenizer: the tokenizer that encoded the text.
-    ngrams: folder in which the n-gram counts of the training split may be saved. If `None`, or if the folder has no
-        counts, the n-grams are counted when they are needed.
+    ngrams: folder in which the n-gram counts of the training split may be saved. If it is `None` or contains no counts,
+        the n-grams are counted when they are needed.
     """
 
     splits: dict[str, Ids]
@@ -72,15 +73,15 @@ class HeldOut:
 
     @property
     def held_out_splits(self) -> list[str]:
-        """Names of the held-out splits: val, and test if there is one."""
+        """Names of the held-out splits: val, and test if the corpus has a test split."""
         return [split for split in self.splits if split != "train"]
 
     def passages(self, split: str, n_context: int, fraction: float = 1) -> list[Passage]:
-        """Return a passage for each work of a split, with text before it in the same work as context.
+        """Return a passage for each work of a split: the text to score, with the text before it as context.
 
-        Works without text to score are left out. The first character of a split is not scored. The context may come
-        from an earlier split. A work that has no earlier text gets one id of context: the last id of the work before it
-        in this split, which is usually a newline.
+        The first character of a split is not scored, and works without text to score are left out. The context may come
+        from an earlier split. If a work has no earlier text, its context is one id: the last id of the previous work in
+        this split, which is usually a newline.
 
         Args:
             split: name of the split to score.
@@ -106,39 +107,47 @@ class HeldOut:
 
     @cached_property
     def scored(self) -> dict[str, list[Passage]]:
-        """Held-out split -> passages of its works, each with one id of context."""
+        """The passages of each held-out split, by name of the split. Each passage has one id of context."""
         return {split: self.passages(split, 1) for split in self.held_out_splits}
 
     @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Held-out split -> (n_works,) number of scored characters of each work."""
+        """The (n_works,) number of scored characters of each work, by name of the held-out split."""
         return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     @cached_property
     def n_bytes(self) -> dict[str, int]:
-        """Held-out split -> number of bytes of its scored characters in UTF-8."""
+        """The number of UTF-8 bytes of all scored characters, by name of the held-out split."""
         return {split: int(self.tokenizer.bytes_of(scored_ids(texts)).sum()) for split, texts in self.scored.items()}
 
     def describe(self) -> dict[str, Any]:
-        """Return the identity of the held-out text. Experiments can be compared only if this identity is equal.
+        """Return a description that identifies the held-out text.
 
-        The keys are `alphabet`, the alphabet of the tokenizer, and `text`, a dict of held-out split -> digest of its
-        text. A digest is computed from the decoded text, so it does not depend on the tokenizer.
+        Experiments can be compared only if their descriptions are equal. The key `alphabet` has the alphabet of the
+        tokenizer. The key `text` has a digest of the text of each held-out split, by name of the split. A digest is
+        computed from the decoded text, so it does not depend on the tokenizer.
         """
         texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.held_out_splits}
         digests = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
         return {"alphabet": self.tokenizer.alphabet, "text": digests}
 
     def char_nats(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
-        """Return held-out split -> (N,) nats of its scored characters, from the (n,) nats of its scored ids."""
+        """Convert the losses of scored ids to losses of scored characters.
+
+        `nats` has the (n,) losses in nats of the ids, by name of the held-out split. The result has the (N,) losses in
+        nats of the characters, also by name of the split.
+        """
         return {split: self.passage_char_nats(nats[split], texts) for split, texts in self.scored.items()}
 
     def passage_char_nats(self, nats: Nats, texts: list[Passage]) -> CharNats:
-        """Return the (N,) nats of the scored characters of passages, from the (n,) nats of their scored ids."""
+        """Convert the losses of the scored ids of passages to losses of their scored characters.
+
+        `nats` has the (n,) losses of the ids in nats. The result has the (N,) losses of the characters in nats.
+        """
         return nats_of_chars(nats, self.tokenizer.chars_of(scored_ids(texts)))
 
     def chars_of_works(self, split: str, texts: list[Passage]) -> npt.NDArray[np.int64]:
-        """Return the (n_works,) number of scored characters of each work, for passages of one split."""
+        """Return the (n_works,) number of scored characters of each work in passages of the split `split`."""
         works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) work of each id
         chars = np.bincount(works, self.tokenizer.chars_of(scored_ids(texts)), len(self.lengths[split]))
         return chars.astype(np.int64)

@@ -1,8 +1,8 @@
-"""Choose and check the prompts that the models continue. All characters of a prompt must be in the vocabulary.
+"""Choose and check the prompts, which are the texts that the models continue.
 
-With sample.prompts=auto, the prompts are the newline and the prompts in prompts.yaml for the main scripts of the text.
-Prompts with characters outside the vocabulary are left out. If no prompt of prompts.yaml is left, the beginnings of
-works are used instead.
+All characters of a prompt must be in the vocabulary. With `sample.prompts=auto`, the prompts are the newline and the
+prompts in prompts.yaml for the main scripts (writing systems) of the text. Prompts with characters
+outside the vocabulary are left out. If no prompt of prompts.yaml is left, the beginnings of works are used instead.
 """
 
 import re
@@ -19,26 +19,26 @@ from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
-MAIN = 0.2  # minimum share of the letters that makes a script a main script of the text
+MAIN = 0.2  # minimum fraction of the letters that a main script of the text has
 KANA = ("Hiragana", "Katakana")
-KANA_SHARE = 0.1  # minimum share of kana that makes a text Japanese; its Han letters then count as Japanese
-ESCAPE = re.compile(r"\\[nt]")  # -S passes "\n" as two characters, because only YAML interprets escape sequences
+KANA_SHARE = 0.1  # minimum fraction of kana in a Japanese text; Han letters then count as Japanese
+ESCAPE = re.compile(r"\\[nt]")  # -S passes "\n" as two characters, because only YAML interprets it as a newline
 NEWLINE_ADVICE = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline"""
 
 
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the prompts, and sentences for the report that say why these prompts were chosen.
+    """Return the prompts for the models, and sentences for the report that say why these prompts were chosen.
 
-    The prompts are those of params.yaml or, with sample.prompts=auto, prompts that fit the text.
+    The prompts are those of params.yaml. With `sample.prompts=auto`, they are chosen to fit the text.
 
     Args:
-        tokenizer: only prompts that it can encode are chosen.
+        tokenizer: tokenizer of the models. With `sample.prompts=auto`, only prompts that it can encode are chosen.
         sample: section `sample` of params.yaml.
         cleaning: the content of reports/cleaning.json, which has the number of letters of each script and the
             beginnings of works.
 
     Raises:
-        BukvaError: with sample.prompts=auto, no prompt is left that the tokenizer can encode.
+        BukvaError: with `sample.prompts=auto`, the tokenizer can encode none of the available prompts.
     """
     if sample.prompts != "auto":
         prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
@@ -67,7 +67,7 @@ def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
     """Check that stage sample will accept the prompts of params.yaml.
 
-    Trainings call this function before they start, because stage sample runs only after all trainings.
+    Training stages call this function before they start, because stage sample runs only after all trainings.
 
     Raises:
         BukvaError: stage sample would reject a prompt.
@@ -77,12 +77,14 @@ def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:
-    """Return the newline, as in the lecture notes, or the text of id 0 if the vocabulary has no newline."""
+    """Return the newline, as in the lecture notes. If the vocabulary has no newline, return the text of id 0."""
     return "\n" if tokenizer.can_encode("\n") else tokenizer.decode([0])
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """Compose a prompt, drop or replace its unknown characters (see `without_unknown`), and return the result.
+    """Make a prompt readable for a model: compose its letters, and drop or replace unknown characters.
+
+    `unknown` says what happens to characters that are not in the vocabulary (see `without_unknown`).
 
     Raises:
         BukvaError: the result still has a character that is not in the vocabulary.
@@ -96,20 +98,20 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return a text in Unicode NFC, or unchanged if the NFC form has more characters that are not in the vocabulary.
+    """Return a text in Unicode NFC, in which a letter such as й is one character.
 
-    In NFC, й is one character. macOS may write it as two characters. The corpus may also be written in this way, if no
-    cleaning rule composes the characters.
+    macOS may write й as two characters. The corpus may also contain such pairs, if no cleaning rule composes them. If
+    the composed text has more characters outside the vocabulary, the text is returned unchanged.
     """
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
 
 
 def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """Compose a text (see `composed`). With `unknown` = "drop", drop characters that are not in the vocabulary.
+    """Compose a text (see `composed`), then drop or replace its characters that are not in the vocabulary.
 
-    With `unknown` = "replace", replace these characters by spaces. They stay in the text if `unknown` is "error", if
-    dropping would leave nothing of the text, or if the vocabulary has no space.
+    With `unknown` = "drop", these characters are dropped, unless nothing of the text would be left. With "replace",
+    spaces replace them if the vocabulary has a space. With "error", they stay in the text.
     """
     text = composed(tokenizer, text)
     known = {char for char in (*text, " ") if tokenizer.can_encode(char)}
@@ -127,7 +129,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
         tokenizer: the tokenizer with the vocabulary.
         text: the value of a parameter.
         key: name of the parameter, for the error message.
-        advice: what the user should do; the end of the error message.
+        advice: what the user should do. The error message ends with it.
 
     Raises:
         BukvaError: a character is not in the vocabulary.
@@ -139,9 +141,10 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """Return script -> share of the letters, for scripts with at least MAIN of the letters, the largest share first.
+    """Return the fraction of the letters that each main script has, by name of the script, in descending order.
 
-    Kana and Han letters are counted as the script "Japanese" if at least KANA_SHARE of the letters are kana.
+    A script is a main script if at least the fraction MAIN of the letters belong to it. Kana (Hiragana and Katakana)
+    and Han letters are counted as the script "Japanese" if at least the fraction KANA_SHARE of the letters are kana.
     """
     total = sum(letters.values())
     shares = {script: count / total for script, count in letters.items()}
@@ -152,5 +155,5 @@ def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
 
 
 def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Return the texts that can be encoded."""
+    """Return those of the texts that the tokenizer can encode."""
     return [text for text in texts if all(map(tokenizer.can_encode, text))]

@@ -1,13 +1,13 @@
-"""Read and write scores per character: the nats that each model and baseline assigns to every held-out character.
+"""Read and write scores per character: the loss in nats of every held-out character under each model and baseline.
 
 Stage evaluate writes a folder of scores with the files below. Comparisons of experiments read only these files, so they
-need neither the models nor torch. Stage baselines writes such a folder for the baselines; its about.json contains the
-table of the scores of the baselines.
+need neither the models nor torch. Stage baselines writes such a folder for the baselines. In that folder, about.json
+contains the table of the baselines' scores.
 
 about.json            scoring windows, alphabet, digests of the texts, calibration of the GPT, and for each trained
                       model its number of parameters and the arithmetic that it was trained with
 works.csv             category, author, work, year, and the number of scored characters of the work in each split
-<model>/<split>.npy   float32 (N,), the nats of each scored character, works in the order of works.csv
+<model>/<split>.npy   float32 (N,), the loss in nats of each scored character, works in the order of works.csv
 """
 
 import csv
@@ -31,12 +31,12 @@ AGAIN = "run `dvc repro -f evaluate`"
 
 @dataclass(frozen=True)
 class CharScores:
-    """The scores of one experiment.
+    """The scores per character of one experiment, read from a folder of scores.
 
     about: the content of about.json.
     works: the G works, in the order of works.csv.
-    chars: split -> (G,) number of scored characters of each work.
-    files: for each file of a score folder, its name in such a folder -> the path to read.
+    chars: (G,) number of scored characters of each work in a split, by name of the split.
+    files: path of each file, by its name within the folder of scores.
     """
 
     about: dict[str, Any]
@@ -46,11 +46,10 @@ class CharScores:
 
     @classmethod
     def read(cls, files: Mapping[str, Path]) -> "CharScores":
-        """Read about.json and works.csv. The other files are read by `nats`.
+        """Read about.json and works.csv of a folder of scores. The losses are not read before `nats` is called.
 
         Args:
-            files: for each file of a score folder, its name in such a folder -> the path to read. The paths can be in
-                different folders.
+            files: path of each file, by its name within the folder of scores. The paths can be in different folders.
 
         Raises:
             BukvaError: about.json or works.csv is missing, or is not what stage evaluate writes.
@@ -66,7 +65,7 @@ class CharScores:
         return cls(about, works, chars, files)
 
     def nats(self, model: str, split: str) -> CharNats:
-        """Return the (N,) nats that a model assigns to the scored characters of a split, memory-mapped.
+        """Return the (N,) losses in nats of the scored characters of a split under a model, memory-mapped.
 
         Raises:
             BukvaError: the file does not exist or is not complete.
@@ -82,9 +81,11 @@ class CharScores:
 class Baselines:
     """Results of stage baselines.
 
-    table: split -> baseline -> bits per character. For `train`, it has only baselines that are fitted to this split.
+    table: bits per character, by name of the split and then by name of the baseline. For `train`, it contains only
+        baselines that are fitted to the training split.
     best: name of the n-gram baseline with the fewest bits per character on val.
-    nats: baseline -> split -> (N,) nats of the held-out characters. Compressors are not included.
+    nats: (N,) losses in nats of the held-out characters, by name of the baseline and then by name of the split.
+        Compressors are not included.
     """
 
     table: dict[str, dict[str, float]]
@@ -92,18 +93,21 @@ class Baselines:
     nats: dict[str, dict[str, CharNats]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the part of the results that is stored in about.json: everything except the nats."""
+        """Return the part of the results that about.json stores: everything except the losses in `nats`."""
         return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
     def load(cls, saved: CharScores) -> "Baselines":
-        """Return the results that stage baselines saved, from its folder of scores."""
+        """Load the results of stage baselines from the scores that this stage saved."""
         nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
         return cls(saved.about["table"], saved.about["best_counted"], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return name within the folder -> path, for each file of a folder and its subfolders (see `CharScores.read`)."""
+    """Return the path of each file in a folder and its subfolders, by its name within the folder.
+
+    `CharScores.read` takes such a dict.
+    """
     return {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
 
 
@@ -120,8 +124,8 @@ def save_scores(
         folder: the folder to write.
         about: the content of about.json.
         works: the G works.
-        chars: split -> (G,) number of scored characters of each work.
-        nats: model -> split -> (N,) nats of the scored characters.
+        chars: (G,) number of scored characters of each work in a split, by name of the split.
+        nats: (N,) losses in nats of the scored characters, by name of the model and then by name of the split.
     """
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / ABOUT, about)

@@ -1,4 +1,7 @@
-"""Read and write the files of the splits: the table of shares, and the ids of each split."""
+"""Read and write the files of the splits: the table of shares, and the ids of each split.
+
+A share is a contiguous part of a work that belongs to one split (see bukva.corpus.splits.division).
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +21,14 @@ SPLITS = ("train", "val", "test")
 LENGTHS = "lengths.npy"
 SHARES = "shares.parquet"
 
-Lengths = npt.NDArray[
-    np.int64
-]  # (n_works, n_splits) or (n_works,) number of ids of each work in each split or in one split
-Spans = npt.NDArray[np.int64]  # (n_works, 2) start and stop of each work in a split, as positions in the joined corpus
+# (n_works, n_splits) number of ids of each work in each split, or (n_works,) number of ids of each work in one split
+Lengths = npt.NDArray[np.int64]
+# (n_works, 2) start and stop of each work's part in a split, as positions in the joined corpus
+Spans = npt.NDArray[np.int64]
 
 
 def names_in(shares: "pd.DataFrame") -> list[str]:
-    """Return the names of the splits in a table of shares, in the order train, val, test."""
+    """Return the names of the splits that occur in a table of shares, in the order train, val, test."""
     names = set(shares["split"])
     return [name for name in SPLITS if name in names]
 
@@ -34,7 +37,7 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
     """Check that every split has enough ids for one training window.
 
     Args:
-        n_ids: split -> number of ids.
+        n_ids: number of ids of each split, by name of the split.
         block_size: number of ids in a window. The id after the window is needed as well.
         key: name of the parameter that sets `block_size`, for the error message.
 
@@ -45,15 +48,16 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
     if n < block_size + 1:
         fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
         raise ParamsError(
-            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) needs the next id as well, but "
-            f"{name} has only {n:,} ids; use {fits}a larger split.{name}, or more text."
+            f"params.yaml, {key}: a window of {block_size} ids and the id after it do not fit in {name}, which "
+            f"has only {n:,} ids (tokenize.kind); use {fits}a larger split.{name}, or more text."
         )
 
 
 def read_shares(tokens: Path) -> "pd.DataFrame":
-    """Read the table of shares (see division.py) from `tokens`, the folder that stage tokenize writes.
+    """Read the table of shares (see bukva.corpus.splits.division) from `tokens`, the folder that stage tokenize writes.
 
-    The columns `first_id` and `ids` are the position of the first id of a share and its number of ids.
+    The column `first_id` has the position of the first id of a share. The column `ids` has the number of ids of the
+    share.
     """
     import pandas as pd
 
@@ -64,7 +68,7 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
     """Write the ids of each split to <split>.npy, and the number of ids of each work in each split to lengths.npy.
 
     Args:
-        folder: folder that is written. It appears only when it is complete.
+        folder: folder to write. It appears only when it is complete.
         ids: (N,) ids of all shares, in the order of `shares`.
         shares: the table of shares (see `read_shares`).
     """
@@ -81,11 +85,14 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
 
 
 def load_splits(folder: Path) -> dict[str, Ids]:
-    """Return split -> (N,) ids, memory-mapped. A split with fraction 0 is absent."""
+    """Return the (N,) ids of each split, memory-mapped, by name of the split. A split with fraction 0 is absent."""
     files = {name: folder / f"{name}.npy" for name in SPLITS}
     return {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
 
 
 def load_lengths(folder: Path) -> dict[str, Lengths]:
-    """Return split -> (n_works,) number of ids of each work in this split, in the order of the table of works."""
+    """Return the (n_works,) number of ids of each work in a split, by name of the split.
+
+    Works are in the order of the table of works.
+    """
     return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))

@@ -99,8 +99,8 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
-        "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, indentation 2 "
-        "characters); use 'none', or another corpus."
+        "params.yaml, clean.rules: 'notes' removes the whole text (rule foreign: 21 characters, "
+        "rule indentation: 2 characters); use 'none', or another corpus."
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
@@ -151,5 +151,5 @@ def test_a_collection_is_cleaned_the_same_however_it_is_cut(raw, monkeypatch):
 
 def test_a_line_end_is_not_a_text_that_is_left(tmp_path):
     write_collection(tmp_path / "raw", [(Document("-", "-", "a"), "31415\n92653\n")])
-    with pytest.raises(BukvaError, match=r"'notes' removes the whole text \(delete 10 characters"):
+    with pytest.raises(BukvaError, match=r"'notes' removes the whole text \(rule delete: 10 characters"):
         clean_collection(tmp_path / "raw", tmp_path / "clean")

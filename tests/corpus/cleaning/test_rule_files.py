@@ -41,7 +41,7 @@ def sentences(tmp_path, content):
 # ---- mistakes
 
 INVALID = "is not a valid Python regular expression"
-NAMES = "is not a valid rule name; use 1 to 40 characters (a-z, 0-9, _), first a letter, but not line_ends."
+NAMES = "is not a valid rule name; use a letter, followed by up to 39 characters (a-z, 0-9, _), but not line_ends."
 MISTAKES = [
     ({"name": "a", "delet": "x"}, "delet: this key is unknown (its value is 'x'). Did you mean `delete`?"),
     ({"delete": "x"}, f"name: '' {NAMES}"),

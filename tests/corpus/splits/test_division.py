@@ -115,7 +115,7 @@ def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number()
     tweets = [300] * 20  # val has 30 characters of each
     words = (
         "most of val consists of the ends of 20 work(s), with fewer than 32 characters each, so a score on val says "
-        "little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
+        "little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to hold out whole works"
     )
     assert said(tweets) == said([*tweets, 5_900]) == words
     assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
@@ -148,10 +148,10 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
     }
     assert [*findings(report)] == [
         "25.1 % of the windows of 32 characters in val also occur in train, so a score on val measures memory as well "
-        "as prediction (split.duplicates, split.strategy)",
+        "as prediction; see `split.duplicates` and `split.strategy`",
         "most of test is unlike train: test has 3.75 bits per character under a bigram model of train, but 15 of 16 "
-        "parts of train have at most 3.50; check whether works end with a license, notes or an index (clean.rules, "
-        "split.strategy)",
+        "parts of train have at most 3.50; check whether works end with a license, notes or an index, and see "
+        "`clean.rules` and `split.strategy`",
     ]
     without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}
     assert len([*findings(without_bits)]) == 1
@@ -183,13 +183,13 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only "
-        f"{n} ids; use {advice}a larger split.val, or more text."
+        f"params.yaml, model.block_size: a window of 8 ids and the id after it do not fit in val, which has only "
+        f"{n} ids (tokenize.kind); use {advice}a larger split.val, or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid
 
 
 def test_the_advice_about_a_window_fits_all_splits():
-    with pytest.raises(BukvaError, match=r"but val has only 3 ids; use 2 or less"):
+    with pytest.raises(BukvaError, match=r"fit in val, which has only 3 ids \(tokenize.kind\); use 2 or less"):
         check_lengths({"train": 6, "val": 3, "test": 4}, 8, "model.block_size")

@@ -74,6 +74,6 @@ def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(kind, tmp_p
     with pytest.raises(BukvaError) as error:
         load_tokenizer(tmp_path)
     message = str(error.value)
-    assert message.startswith(f"{path}: not a vocabulary (")
+    assert message.startswith(f"{path}: this file is not a vocabulary (")
     assert message.endswith("); rerun stage tokenize.")
     assert "\n" not in message

@@ -1,1 +1,1 @@
-"""Clean the text of works before models are trained on it, and count what is removed."""
+"""Clean the texts of a corpus before models are trained on them, and count what is removed."""

@@ -1,8 +1,10 @@
-"""Clean the text of a corpus, and count the characters that each rule removes.
+"""Clean the texts of a corpus, and count the characters that each rule removes.
 
-A work is read in pieces, and the rules (rule_sets.py) are applied to one piece at a time. A piece ends at a line end,
-unless a line is too long for one piece. The rules that remove the text outside the start and end marks of a work
-(marks.py) search the whole work for marks before its first piece is cleaned.
+A work (one text of the corpus) is read in pieces, and the rules (rule_sets.py) are applied to one piece at a time. A
+piece ends at a line end, unless a line is too long for one piece.
+
+Some rules remove the text that a publisher put before the start mark or after the end mark of a work (marks.py). These
+rules search the whole work for marks before its first piece is cleaned.
 """
 
 import dataclasses
@@ -21,20 +23,20 @@ from bukva.corpus.cleaning.scripts import CharCounts
 from bukva.text.collection import Document, read_table, read_texts, write_collection
 
 LINE_ENDS = "line_ends"  # name of the rule that converts line ends; every rule set has it
-OPENINGS = 3  # number of works whose first words the report keeps, because they can serve as prompts
+OPENINGS = 3  # maximum number of works whose first words the report keeps, because they can serve as prompts
 OPENING_CHARS = 30  # maximum number of characters of such first words
 ALPHABET = 300  # maximum number of different characters that the report lists
-MOSTLY_CUT = 0.5  # the report lists each work of which a larger share lies outside its marks
+MOSTLY_CUT = 0.5  # the report lists works with a larger fraction of text outside their start and end marks
 
 
 class Piece(NamedTuple):
-    """A piece of a work.
+    """A piece of a work (one text of the corpus).
 
-    document: the work.
+    document: category, author, name and year of the work.
     text: the text of the piece.
     goes_on: whether another piece of the work follows.
-    outside: the lines of the piece that lie outside the start and end marks of the work: number of a line in the
-        piece, from 0 -> name of the rule that removes the line.
+    outside: the lines of the piece that lie outside the start and end marks of the work (marks.py). The keys are line
+        numbers in the piece, counted from 0. The values are the names of the rules that remove these lines.
     """
 
     document: Document
@@ -44,18 +46,18 @@ class Piece(NamedTuple):
 
 
 def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside | None = None) -> Cleaned:
-    """Clean a work, or one piece of a work.
+    """Clean the text of a work, or of one piece of a work.
 
-    Every rule set turns line ends into line feeds. The rule set `none` changes nothing else. All other rule sets also
-    add a line feed to a work that does not end with one.
+    Every rule set converts line ends to line feeds. The rule set `none` changes nothing else. All other rule sets also
+    add a line feed to a work that does not end with a line feed.
 
     Args:
-        text: the work or the piece.
+        text: the text to clean.
         rules: the rule set.
-        goes_on: whether another piece of the work follows. In this case, `text` may end in the middle of a line. The
-            part of the line that is in `text` is then cleaned like a whole line.
-        outside: the lines to remove because they lie outside the start and end marks of the work (see marks.py). If
-            `None`, `text` must be a whole work, and this function finds the marks itself.
+        goes_on: whether `text` is followed by another piece of the work. In this case, `text` may end in the middle of
+            a line. This part of the line is cleaned like a whole line.
+        outside: the lines of `text` to remove because they lie outside the start and end marks of the work (see
+            `Piece`). If `None`, `text` must be a whole work, and this function finds the marks itself.
     """
     unix = _unix(text)
     if outside is None:
@@ -75,10 +77,13 @@ def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside |
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """Return the share of the characters of the collection `raw` that the line rules of `rules` remove.
+    """Return the fraction of the characters of a collection that the rules for single lines remove, from 0 to 1.
 
-    The share is computed without the text outside the start and end marks of each work. Every line end counts as one
-    character.
+    Text outside the start and end marks of the works (marks.py) is not counted. Every line end counts as one character.
+
+    Args:
+        raw: folder of the collection.
+        rules: the rule set that contains the rules.
     """
     kept, removed = 0, 0
     with progress_bar(f"clean: trying rule set {rules.name}", int(read_table(raw)["chars"].sum())) as show:
@@ -93,9 +98,9 @@ def removed_share(raw: Path, rules: LineRules) -> float:
 
 
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
-    """Clean every work of the collection `raw` and write the cleaned collection to `target`.
+    """Clean every work of the collection in the folder `raw`, and write the cleaned collection to `target`.
 
-    A work of which nothing is left stays in the collection as an empty work.
+    If the rules remove the whole text of a work, the work stays in the collection as an empty work.
 
     Args:
         raw: folder of the collection.
@@ -110,10 +115,11 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         `chars_before`, `chars`: the number of characters before and after cleaning.
         `symbols`: the number of different characters after cleaning.
         `removed`, `examples`: what each rule removed (see `Record.removed` and `Record.examples`).
-        `mostly_cut`: name of a work -> share of its text outside its marks, if this is more than MOSTLY_CUT.
-        `letters`: script -> number of letters in the cleaned text.
-        `alphabet`: character -> count, for the most frequent characters of the cleaned text.
-        `openings`: the first words of up to OPENINGS works.
+        `mostly_cut`: for works with more than half of the text outside their start and end marks, this fraction, by
+            name of the work.
+        `letters`: the number of letters in the cleaned text, by script (writing system).
+        `alphabet`: the counts of the most frequent characters of the cleaned text, by character.
+        `openings`: the first words of up to three works, which can serve as prompts.
 
     Raises:
         BukvaError: only white space is left of the whole corpus. The message names the rules that removed the text.
@@ -145,7 +151,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
         table = write_collection(folder, ((document, cleaned_texts(document, parts)) for document, parts in works))
         chars = int(table["chars"].sum())
-        # not a test for 0 characters, because a line of which a rule deletes all characters keeps its line feed
+        # Line feeds do not count as text. If a rule deletes all characters of a line, its line feed stays.
         if all(char.isspace() for char, _ in counts.items()):
             raise ParamsError(_nothing_left(rules.name, record.totals))
     return {
@@ -167,8 +173,8 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
     """Yield the pieces of all works in the collection `raw`. An empty work has one empty piece.
 
-    If `rules` has rules that search for marks, a work of several pieces is read twice: a mark in the last piece can
-    cause lines of the first piece to be removed.
+    If `rules` has rules that search for start and end marks (marks.py), a work of several pieces is read twice. The
+    first pass finds the marks, because a mark in the last piece can cause lines of the first piece to be removed.
     """
     table = read_table(raw)
     for (document, texts), (_, again) in zip(read_texts(raw, table), read_texts(raw, table), strict=True):
@@ -187,13 +193,14 @@ def _unix(text: str) -> str:
 
 
 def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return number of a line in a piece -> name of the rule that removes it, for lines outside the marks of the work.
+    """Return the lines of a piece that lie outside the start and end marks of the work.
 
-    If several rules would remove a line, its value is the name of the first of these rules.
+    The keys are line numbers in the piece, counted from 0. The values are the names of the rules that remove these
+    lines. If several rules would remove a line, the value is the first of these rules.
 
     Args:
         outside: the lines of the whole work that lie outside its marks, as `lines_outside` returns them.
-        first_line: number of the first line of the piece in the work.
+        first_line: line number in the work at which the piece begins.
         text: the piece.
     """
     if not outside or not text:
@@ -208,7 +215,10 @@ def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: s
 
 
 def _opening(text: str) -> str:
-    """Return at most OPENING_CHARS characters of the first line that is not blank, if possible only whole words."""
+    """Return the first line that is not blank, cut to at most OPENING_CHARS characters.
+
+    The line is cut between two words if possible.
+    """
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]
@@ -216,6 +226,6 @@ def _opening(text: str) -> str:
 
 def _nothing_left(rules: str, totals: RemovedByRule) -> str:
     largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
-    listed = ", ".join(f"{rule} {removed.chars:,} characters" for rule, removed in largest_first)
+    listed = ", ".join(f"rule {rule}: {removed.chars:,} characters" for rule, removed in largest_first)
     what = f"'{rules}' removes the whole text ({listed}); use 'none', or another corpus."
     return f"params.yaml, clean.rules: {what}"

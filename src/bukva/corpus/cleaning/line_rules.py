@@ -1,12 +1,12 @@
 """Define cleaning rules for single lines, and rule sets.
 
-A rule set is a list of named rules. All its rules are applied to a line again and again, until the line no longer
-changes. Therefore, cleaning a text a second time changes nothing. (A rule set with `once` is the exception, because its
-rules are applied to each line only once.) Each line is cleaned separately, so a work can be divided into pieces at any
-line end.
+A rule set is a list of named rules. The rules for single lines are applied to a line again and again, until they no
+longer change it. Therefore, cleaning a text a second time changes nothing. (The exception is a rule set with
+`once=True`, which applies its rules to each line only once.) Each line is cleaned separately, so a work can be divided
+into pieces at any line end.
 
-The rules that remove the text outside the marks of a work (marks.py) come first. The rules for single lines are not
-applied to lines that have been removed in this way.
+A rule set can also have rules that remove the text outside the start and end marks of a work (marks.py). These rules
+are applied first. The rules for single lines are then applied only to the lines that are left.
 """
 
 import functools
@@ -26,14 +26,17 @@ MAX_SAME_LENGTH = 10
 
 Change = tuple[int, int, str]  # one change in a line: start and stop of the replaced text, and its replacement
 
-# Every rule has a name, which counts and errors use. `act` returns the line after the rule, or None if the rule removes
-# the line. `changes` yields each change that the rule makes in a line; call it only for a line that the rule changes.
-# Lines are passed without their line feed.
+# Counts and error messages identify a rule by its `name`. `act` applies the rule to a line. It returns the new line, or
+# None if the rule removes the line. `changes` yields each change that the rule makes in a line. It may be called only
+# for a line that the rule changes. Lines are passed without their line feed.
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """Replace each match of `pattern` with `template`, or delete the match if `template` is empty."""
+    """Rule that replaces each match of the regular expression `pattern` in a line with `template`.
+
+    The template may refer to groups of the match. If the template is empty, the match is deleted.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -51,7 +54,7 @@ class Substitute:
 
 @dataclass(frozen=True)
 class DropLines:
-    """Remove each line that contains a match of `pattern`."""
+    """Rule that removes each line in which the regular expression `pattern` has a match."""
 
     name: str
     pattern: re.Pattern[str]
@@ -65,7 +68,7 @@ class DropLines:
 
 @dataclass(frozen=True)
 class Normalise:
-    """Convert each line to the Unicode normal form `form`."""
+    """Rule that converts each line to the Unicode normalization form `form`."""
 
     name: str
     form: Literal["NFC", "NFKC"]
@@ -74,7 +77,7 @@ class Normalise:
         return unicodedata.normalize(self.form, line)
 
     def changes(self, line: str) -> Iterator[Change]:
-        """Yield a single change, at the first character that differs in the normal form."""
+        """Yield exactly one change, at the first character that normalization changes."""
         normal = unicodedata.normalize(self.form, line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))
@@ -86,10 +89,10 @@ LineRule = Substitute | DropLines | Normalise
 
 @dataclass(frozen=True)
 class LineRules:
-    """A rule set.
+    """Rule set: the named cleaning rules that are applied to a text.
 
     name: name of the rule set.
-    source: name of the rule file in error messages.
+    source: name of the rule file, for error messages.
     line_rules: the rules for single lines, in the order in which they are applied.
     cuts: the rules that remove the text outside the start and end marks of a work (see `Cut`). They are applied before
         the line rules.
@@ -105,19 +108,19 @@ class LineRules:
 
     @functools.cached_property
     def rule_names(self) -> tuple[str, ...]:
-        """Names of all rules, in the order in which they are applied."""
+        """The names of all rules, in the order in which the rules are applied."""
         return tuple(rule.name for rule in (*self.cuts, *self.line_rules))
 
     def apply(self, text: str, outside: Outside) -> Cleaned:
-        """Clean one or more whole lines.
+        """Clean a text that consists of one or more whole lines.
 
         Args:
-            text: the lines. Each of them ends with a line feed.
-            outside: the lines to remove because they lie outside the start and end marks of the work: number of a line
-                in `text`, from 0 -> name of the rule that removes the line.
+            text: the lines. Each line ends with a line feed.
+            outside: the lines to remove because they lie outside the start and end marks of the work. The keys are line
+                numbers in `text`, counted from 0. The values are the names of the rules that remove these lines.
 
         Raises:
-            BukvaError: the line rules would change a line again and again without end.
+            BukvaError: the line rules would never stop changing a line.
         """
         removed: RemovedByRule = dict.fromkeys(self.rule_names, Removed())
         examples: dict[str, list[Example]] = {rule: [] for rule in self.rule_names}
@@ -139,10 +142,16 @@ class LineRules:
         return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:
-        """Apply the line rules until the line no longer changes. Return the line, or None if a rule removes it.
+        """Apply the line rules to a line until they no longer change it, or only once if `once` is true.
 
-        `number` is the number of the line. Each time a rule changes the line, this function calls `record` with the
-        rule, `number`, the line before, and the line after or None.
+        Args:
+            number: number of the line, which is passed on to `record`.
+            line: the line, without its line feed.
+            record: called each time a rule changes the line. Its arguments are the rule, `number`, the line before the
+                change, and the line after the change (None if the rule removes the line).
+
+        Returns:
+            The cleaned line, or None if a rule removes the line.
         """
         passes_left, is_first = MAX_SAME_LENGTH, True
         while True:
@@ -157,8 +166,8 @@ class LineRules:
                 line = after
             if line == before or self.once:
                 return line
-            # The loop ends, because each pass after the first must shorten the line. Only MAX_SAME_LENGTH passes may
-            # change the line without changing its length.
+            # The loop always ends: no pass after the first may lengthen the line, and at most MAX_SAME_LENGTH of these
+            # passes may change the line without shortening it.
             if not is_first:
                 passes_left -= len(line) >= len(before)
                 if passes_left < 0 or len(line) > len(before):

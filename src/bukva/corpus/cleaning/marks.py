@@ -1,30 +1,32 @@
-"""Find text that a publisher put before and after a work, such as a license.
+"""Find the text that a publisher put before and after a work, such as a license.
 
-The text of the work begins after a start mark and stops before an end mark. A mark is a line, or a few lines, that a
-regular expression matches.
+The text of a work begins after a start mark and ends before an end mark. A mark is a line, or a few lines, that a
+regular expression matches, such as "*** START OF THE PROJECT GUTENBERG EBOOK".
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-MARK_CHARS = 1000  # a longer mark can be missed at the border of two pieces of a work
+# Number of characters at the end of a piece that are searched again together with the next piece. A longer mark can be
+# missed at the border of two pieces.
+MARK_CHARS = 1000
 
-Outside = Mapping[int, str]  # number of a line outside the marks -> name of the rule that removes the line
-Mark = tuple[range, bool]  # numbers of the lines of a mark, and whether the mark is a start mark
+Outside = Mapping[int, str]  # line number outside the marks -> name of the rule that removes the line
+Mark = tuple[range, bool]  # line numbers of a mark, and whether it is a start mark
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Rule that removes the lines up to and including a start mark, and the lines from an end mark on.
+    """Rule that removes the text that a publisher put before and after a work.
 
     name: name of the rule.
-    starts: patterns of start marks.
-    ends: patterns of end marks.
+    starts: regular expressions of start marks.
+    ends: regular expressions of end marks.
 
-    A match is a mark only if nothing but white space comes before it in its line. The text between an end mark and the
-    next start mark is removed, so in a file of several books every book is kept. If a start mark follows another start
-    mark, only its own lines are removed.
+    A match counts as a mark only at the start of a line. White space may come before it. If the first mark is a start
+    mark, the rule removes all lines before it. The rule also removes all lines from an end mark to the next start mark
+    or to the end of the file, and the lines of every mark. So in a file of several books, every book is kept.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Cut:
     ends: tuple[re.Pattern[str], ...]
 
     def marks(self, text: str, is_line_start: bool) -> Iterator[Mark]:
-        """Yield each mark in a text: the range of its lines, counted from 0, and whether it is a start mark.
+        """Yield each mark in a text: the range of its line numbers, counted from 0, and whether it is a start mark.
 
         `is_line_start` says whether the text begins at the start of a line.
         """
@@ -45,21 +47,22 @@ class Cut:
 
 
 def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range, str]]:
-    """Return the lines of a work that lie outside its marks.
-
-    Each item is a range of lines and the name of the rule that removes these lines. The list is empty for a work
-    without marks. Ranges of different rules may overlap.
+    """Find the lines of a work that lie outside its start and end marks.
 
     Args:
-        cuts: the rules to apply.
-        texts: the pieces of the work. Line ends are line feeds.
+        cuts: the rules that search for marks.
+        texts: the pieces of the work, in order. Line ends are line feeds.
+
+    Returns:
+        Ranges of line numbers in the work, each with the name of the rule that removes these lines. The list is empty
+        for a work without marks. Ranges of different rules may overlap.
     """
     marks: dict[str, list[Mark]] = {cut.name: [] for cut in cuts}
     tail, first_line, is_line_start = "", 0, True
     for piece in texts:
         text = tail + piece
         for cut in cuts:
-            for lines, is_start in cut.marks(text, is_line_start):  # finding a mark twice does no harm
+            for lines, is_start in cut.marks(text, is_line_start):  # a mark may be found twice, which does no harm
                 marks[cut.name].append((range(lines.start + first_line, lines.stop + first_line), is_start))
         tail, is_line_start = text[-MARK_CHARS:], False
         first_line += text.count("\n") - tail.count("\n")
@@ -68,9 +71,11 @@ def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range
 
 
 def _outside(marks: list[Mark], n_lines: int) -> Iterator[range]:
-    """Yield the ranges of lines up to start marks and from end marks on, including the lines of the marks.
+    """Yield the ranges of line numbers that lie outside the marks of one rule. The marks themselves are outside, too.
 
-    `marks` is sorted in place. `n_lines` is the number of lines of the work.
+    Args:
+        marks: the marks that the rule found in the work. The list is sorted in place.
+        n_lines: number of lines of the work.
     """
     marks.sort(key=lambda mark: mark[0].start)
     outside_from = 0 if marks and marks[0][1] else None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SPECIAL = re.compile(r"[\\`*_~\[\]<>|&$#]")  # characters with a meaning in Markdown
-MOST_LABELS = 30  # maximum number of authors, categories or decades in a table; one more row sums up all others
+MOST_LABELS = 30  # maximum number of authors, categories or decades in a table; one more row sums up the others
 MOST_SYMBOLS = 200  # maximum number of characters in the table of symbols
 SCRIPTS = 5  # maximum number of scripts that the page names
 COUNTS = ("chars", "lines", "places")  # columns of numbers in the table of rules
@@ -20,12 +20,12 @@ NOT_GIVEN = "not given"  # label of works without author, category or year
 
 
 def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
-    """Return the content of reports/corpus.md.
+    """Return the content of reports/corpus.md, in Markdown.
 
     Args:
         cleaning: the content of reports/cleaning.json.
-        works: the table of works of the cleaned collection.
-        author: the word for the authors in this corpus: "author" or "collection" (see `author_word`).
+        works: the table of works of the cleaned corpus, with one row per work.
+        author: what the folder above a work is called in this corpus: "author" or "collection" (see `author_word`).
     """
     chars, before = cleaning["chars"], cleaning["chars_before"]
     scripts = ", ".join(
@@ -54,14 +54,16 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
 
 def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    """Yield a heading and a table of the labels with the most characters, with one more row for all other labels.
+    """Yield a heading and a table with the number of works and characters of each label.
 
-    Decades are in the order of time, other labels in the order of their numbers of characters.
+    A label is an author, a category or a decade. The MOST_LABELS labels with the most characters have a row each, and
+    one more row sums up the other labels. Decades are in chronological order. Other labels are sorted by their number
+    of characters.
 
     Args:
         chars: number of characters of each work.
-        labels: label of each work, such as its author.
-        word: the word for the labels, such as "author".
+        labels: label of each work.
+        word: what the labels are, such as "author".
     """
     sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
     most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
@@ -120,12 +122,15 @@ def _share(part: int, whole: int, digits: int = 1) -> str:
 
 
 def plain(text: str) -> str:
-    """Escape a text so that Markdown shows the same text on one line, with code points for invisible characters."""
+    """Return Markdown that shows a text unchanged and on one line. Invisible characters are shown as code points."""
     return SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
 def code(text: str) -> str:
-    """Format a text as Markdown code for a table cell. White space is kept, and an empty text gives an empty cell."""
+    """Return Markdown that shows a text as code in a table cell.
+
+    White space is kept. An empty text gives an empty cell.
+    """
     shown = visible(text).replace("|", "\\|")
     if not shown:
         return ""
@@ -137,7 +142,7 @@ def code(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table. The cells must already be Markdown.
+    """Return a Markdown table. The names of columns and the cells must already be Markdown.
 
     A column whose name begins with `#` is aligned to the right, and is shown without the `#`.
     """

@@ -16,9 +16,10 @@ ALL_EXAMPLES = 60  # maximum number of examples of all rules together, so that t
 class Removed:
     """Amount of text that one rule removed.
 
-    chars: number of removed characters, including line ends; negative if the rule added more than it removed.
+    chars: number of removed characters, including line ends. It is negative if the rule added more characters than it
+        removed.
     lines: number of removed lines.
-    places: number of places that the rule changed. A replaced match is one place, and so is a removed line.
+    places: number of changes that the rule made. A replaced match is one change, and a removed line is one change.
     """
 
     chars: int = 0
@@ -30,15 +31,16 @@ class Removed:
 
 
 RemovedByRule = dict[str, Removed]
-# A change by a rule. The keys are line (counted from 0), before, removed, after, and replacement if it is not empty.
+# A change by a rule. The keys are `line` (counted from 0), `before`, `removed`, `after`, and `replacement` if the
+# replacement is not empty.
 Example = dict[str, Any]
 
 
 def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
-    """Return an example of a rule that replaced text[start:stop] with `replacement`.
+    """Describe one change by a rule, which replaced text[start:stop] with `replacement`.
 
-    The text before and after the change is shown only as far as it is in the same line. `line` is the number of this
-    line, from 0.
+    The description also has a few characters of the same line before and after the change. `line` is the number of this
+    line, counted from 0.
     """
     first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
     after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
@@ -54,12 +56,12 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A text after cleaning.
+    """A text after cleaning, and a record of what was removed.
 
     text: the text that is left.
     lines: number of lines before cleaning.
-    removed: rule -> amount of text that the rule removed.
-    examples: rule -> the first examples of its changes.
+    removed: amount of text that each rule removed, by name of the rule.
+    examples: the first changes by each rule, by name of the rule.
     """
 
     text: str
@@ -69,28 +71,28 @@ class Cleaned:
 
     @property
     def chars_before(self) -> int:
-        """Number of characters before cleaning: those that are left and those that the rules removed."""
+        """Number of characters before cleaning: the characters that are left plus the removed characters."""
         return len(self.text) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:
-    """Sum up what each rule removes from a whole collection, and keep a few examples for each rule.
+    """Sum of what each rule removed from a whole collection of works, with a few examples for each rule.
 
     Call `begin` at the start of each work, then `add` for each piece of the work. Examples come from as many works as
-    possible: the first example of any work is preferred to the second example of another work.
+    possible: the first example from one work is preferred to the second example from another work.
 
-    totals: rule -> amount of text that the rule has removed so far.
+    totals: amount of text that each rule has removed so far, by name of the rule.
     """
 
     def __init__(self, rules: Sequence[str]) -> None:
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        # rule -> its examples, each with its number among the examples of the same work, from 0
+        # name of a rule -> its examples. The number before an example counts the rule's examples of one work, from 0.
         self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}
         self.begin("")
 
     def begin(self, work: str) -> None:
-        """Start a new work. `work` is the name that its examples show."""
+        """Start the next work. The examples from this work will show the name `work`."""
         self._work, self._lines, self._seen = work, 0, Counter[str]()
 
     def add(self, piece: Cleaned) -> None:
@@ -110,17 +112,21 @@ class Record:
         self._lines += piece.lines
 
     def removed(self) -> list[dict[str, Any]]:
-        """Return one dict per rule, with the name of the rule as `rule` and the fields of `Removed`."""
+        """Return what each rule has removed, as one dict per rule.
+
+        The key `rule` has the name of the rule. The other keys are the fields of `Removed`.
+        """
         return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
 
     def examples(self) -> dict[str, list[Example]]:
-        """Return rule -> examples of its changes, only for rules that changed something.
+        """Return examples of the changes by each rule, by name of the rule. Rules that changed nothing are absent.
 
-        Each example also has the key `work`, and its `line` is counted from 1 at the start of the work.
+        Each example also has the key `work`, the name of the work. Its `line` is the line number in the work, counted
+        from 1.
         """
         return {rule: [one for _, one in kept] for rule, kept in self._examples.items() if kept}
 
 
 def visible(text: str) -> str:
-    """Replace each invisible character of a text with its code point, such as <U+00AD>."""
+    """Replace each invisible character of a text with its code point in angle brackets, such as <U+00AD>."""
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

@@ -1,7 +1,7 @@
-"""Load cleaning rule sets.
+"""Load the rule sets with which texts are cleaned.
 
-A rule set is part of bukva, or it is a rule file that the user wrote (docs/text.md describes the format). With
-clean.rules=auto, bukva selects `notes` or `literary`, whichever fits the text.
+A rule set is part of bukva, or the user has written it as a rule file (docs/text.md describes the format). With
+`clean.rules=auto`, bukva selects the rule set `notes` or `literary`, depending on the text.
 """
 
 import functools
@@ -26,10 +26,11 @@ from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
 from bukva.text.collection import read_table
 
 RULES = Path(__file__).parent / "rules"
-MOST_REMOVED = 0.15  # maximum share of a text that `notes` may remove with clean.rules=auto; it removes 0.11 of RusLit
+# Maximum fraction of a text that `notes` may remove with clean.rules=auto. It removes 0.11 of RusLit.
+MOST_REMOVED = 0.15
 MOST_RULES = 60  # maximum number of rules in a file, because the report has room for one example of each
 ACTIONS = ["drop_lines", "delete", "replace", "normalise", "cut_to", "cut_from"]
-CUTS = ["cut_to", "cut_from"]  # the keys of the action that cuts a work at its marks; one of the two keys is enough
+CUTS = ["cut_to", "cut_from"]  # one action, which cuts a work at its start and end marks; one of the keys is enough
 PUBLISHERS = "publishers"  # the rule set that `literary` and `notes` include
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Marks = Annotated[list[str], Field(min_length=1)]
@@ -39,7 +40,8 @@ LINE_END = re.compile(r"[\n\r]|\\[nr]")  # a line end, or the escape sequence of
 class Entry(Section):
     """One rule of a rule file. It must have a name and exactly one of the actions in ACTIONS.
 
-    The action `replace` also needs `by`, the replacement. `cut_to` and `cut_from` together count as one action.
+    The action `replace` also needs `by`, the replacement. `cut_to` and `cut_from` list the start and end marks of a
+    work (marks.py), and together count as one action.
     """
 
     name: str = ""
@@ -58,7 +60,8 @@ class Entry(Section):
         given = [key for key in ACTIONS if getattr(self, key) is not None]
         if not NAME.fullmatch(self.name) or self.name == LINE_ENDS:
             what = (
-                f"is not a valid rule name; use 1 to 40 characters (a-z, 0-9, _), first a letter, but not {LINE_ENDS}"
+                "is not a valid rule name; use a letter, followed by up to 39 characters (a-z, 0-9, _), "
+                f"but not {LINE_ENDS}"
             )
             raise mistake("name", self.name, what)
         if len(given) != 1 and given != CUTS:
@@ -88,7 +91,7 @@ class Entry(Section):
             yield from ((key, expression) for expression in (value if isinstance(value, list) else [value]))
 
     def rule(self) -> LineRule | Cut:
-        """Return the rule that this entry describes."""
+        """Convert the entry to a rule: a `Cut` if it lists start or end marks, otherwise a rule for single lines."""
         if not (self.cut_to or self.cut_from):
             return self.line_rule()
         starts, ends = (
@@ -97,7 +100,7 @@ class Entry(Section):
         return Cut(self.name, starts, ends)
 
     def line_rule(self) -> LineRule:
-        """Return the rule of an entry without `cut_to` and `cut_from`."""
+        """Convert an entry without `cut_to` and `cut_from` to a rule for single lines."""
         if self.drop_lines is not None:
             return DropLines(self.name, re.compile(self.drop_lines))
         if self.normalise is not None:
@@ -106,14 +109,15 @@ class Entry(Section):
 
 
 def read_entries(path: Path, source: str) -> list[Entry]:
-    """Read the rules in an existing rule file.
+    """Read the rules of a rule file, which must exist.
 
     Args:
-        path: the file.
+        path: the rule file.
         source: name of the file in error messages.
 
     Raises:
-        BukvaError: the file is not readable, or its rules have mistakes. The message has one sentence for each mistake.
+        BukvaError: the file cannot be read, or a rule in the file is not valid. The message has one line for each
+            mistake.
     """
     raw = read_any_yaml(path)
     rules = raw.get("rules") if isinstance(raw, dict) and len(raw) == 1 else None
@@ -128,7 +132,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
             entries.append(Entry.model_validate(rule))
         except ValidationError as error:
             details = error.errors(include_url=False)
-            # If a rule is not a mapping, the sentence about it begins with the colon, because there is no key to name.
+            # If a rule is not a mapping, there is no key to name, and the message begins with a colon.
             sentences = (error_message(detail, Entry).removeprefix(": ") for detail in details)
             mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
     for name, times in Counter(entry.name for entry in entries).items():
@@ -141,23 +145,23 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 @functools.cache
 def rule_set(name: str) -> LineRules:
-    """Return a rule set that is part of bukva, such as `notes`, without its optional rules."""
+    """Return the rule set `name` of bukva, such as "notes", without its optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
     """Return the rule set that the parameters select. Also return the reason, a phrase that the report shows.
 
-    With clean.rules=auto, the rule set is `notes` if the letters of the text fit (see `fitting_rules`) and `notes`
-    removes at most MOST_REMOVED of the text. Otherwise it is `literary`. The second condition is needed because `notes`
-    removes a whole line for one Latin letter, and a line may be a paragraph.
+    With `clean.rules=auto`, the rule set is `notes` if the letters of the text fit it (see `fitting_rules`) and `notes`
+    removes at most the fraction MOST_REMOVED of the text. Otherwise the rule set is `literary`. The fraction is limited
+    because `notes` removes every line that contains a Latin letter, and a line may be a whole paragraph.
 
     Args:
-        params: the parameters of stage clean.
+        params: section `clean` of params.yaml.
         raw: folder of the collection to clean.
 
     Raises:
-        BukvaError: the user's rule file has mistakes, or an optional rule is unknown.
+        BukvaError: the user's rule file has mistakes, or `clean.optional` names an unknown rule.
     """
     name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
     if name == "auto":
@@ -169,9 +173,9 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 
 
 def _load(params: Clean, name: str) -> LineRules:
-    """Load the rule set `name`, including the optional rules that clean.optional names.
+    """Load the rule set `name`, including the optional rules that `clean.optional` lists.
 
-    With `name` = "file", load the user's rule file, which clean.file names.
+    If `name` is "file", load the user's rule file, whose path is `clean.file`.
     """
     if name == "file":
         source, file = params.file, resolve_existing(params.file)
@@ -193,9 +197,13 @@ def _load(params: Clean, name: str) -> LineRules:
 
 
 def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> LineRules:
-    """Build a rule set from the rules of a rule file. Optional rules are included only if `optional` names them.
+    """Build a rule set from the rules of a rule file.
 
-    `name` and `source` are the fields of `LineRules`.
+    Args:
+        name: name of the rule set.
+        source: name of the rule file, for error messages.
+        entries: the rules.
+        optional: names of the optional rules to include. Other optional rules are left out.
     """
     rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
     cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
@@ -204,9 +212,9 @@ def assembled(name: str, source: str, entries: list[Entry], optional: list[str])
 
 
 def _char_counts(raw: Path) -> CharCounts:
-    """Count the characters of all works in the collection `raw`, without the text outside publishers' marks.
+    """Count the characters of all works in the collection `raw`, without the text that publishers put around a work.
 
-    Publishers put English licenses there, even around books in other languages.
+    Publishers put English licenses even around books in other languages, so counting them would distort the result.
     """
     counts, rules = CharCounts(), rule_set(PUBLISHERS)
     with progress_bar("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:

@@ -1,7 +1,7 @@
 """Count the letters of a text by script, and choose the rule set that fits the text.
 
-A letter is a character of Unicode's category L. Its script is Unicode's property Script: Latin, Cyrillic, Han and so
-on, or Common for a letter that several scripts share.
+A letter is a character of Unicode's category L. The script is the writing system of a letter, such as Latin, Cyrillic
+or Han (Unicode's property Script). Letters that several scripts share have the script Common.
 """
 
 import sys
@@ -15,16 +15,15 @@ from bukva.text.characters import code_points
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
-MOSTLY_CYRILLIC = 0.9  # minimum share of Cyrillic among all letters; the other letters are quotations
-MOSTLY_RUSSIAN = (
-    0.99  # minimum share of Russian among the Cyrillic letters; Ukrainian and Russian before 1918 have less
-)
+MOSTLY_CYRILLIC = 0.9  # minimum fraction of Cyrillic among all letters; the other letters are assumed to be quotations
+# Minimum fraction of Russian among the Cyrillic letters. Ukrainian, and Russian before 1918, have less.
+MOSTLY_RUSSIAN = 0.99
 
-Letters = Mapping[str, int]  # script -> number of letters, the most frequent script first
+Letters = Mapping[str, int]  # number of letters by name of the script, in descending order
 
 
 class CharCounts:
-    """Number of occurrences of each character in the texts added so far."""
+    """Counter of the characters in all texts that have been added."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
@@ -39,19 +38,19 @@ class CharCounts:
         return int(np.count_nonzero(self._counts))
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """Yield each character that occurs, together with its count, in the order of code points."""
+        """Yield each character that occurs and its count, in the order of code points."""
         for code in np.flatnonzero(self._counts).tolist():
             yield chr(code), int(self._counts[code])
 
     def most_frequent(self, most: int) -> dict[str, int]:
-        """Return character -> count for the `most` most frequent characters, the most frequent first.
+        """Return the counts of the `most` most frequent characters, by character, in descending order.
 
         Characters with equal counts are in the order of code points.
         """
         return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
 
     def letters(self) -> Letters:
-        """Return script -> number of letters, the most frequent script first."""
+        """Return the number of letters of each script, by name of the script, in descending order."""
         by_script: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():
@@ -60,21 +59,21 @@ class CharCounts:
 
 
 def share(letters: Letters, name: str) -> float:
-    """Return the share of the script `name` among all letters, or 0 for a text without letters."""
+    """Return the fraction of all letters that belong to the script `name`, or 0 for a text without letters."""
     return letters.get(name, 0) / max(1, sum(letters.values()))
 
 
 def percent(part: float) -> str:
-    """Format a share as a percentage, such as 99.8 %. Round down, so that only a share of 1 becomes 100 %."""
+    """Format a fraction as a percentage, such as 99.8 %. Round down, so that only 1 becomes 100.0 %."""
     return f"{int(part * 1000) / 10:.1f} %"
 
 
 def fitting_rules(counts: CharCounts) -> tuple[str, str]:
-    """Return the name of the rule set that fits a text, and the reason as a phrase.
+    """Return the name of the rule set that fits a text, and the reason as a phrase for the report.
 
     `notes` fits modern Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of the Cyrillic letters
-    are in today's Russian alphabet. The second condition is needed because `notes` deletes every line with the
-    Ukrainian letter ї, or with ѣ, a letter of Russian before 1918. `literary` fits all other texts.
+    are in today's Russian alphabet. The second condition is needed because `notes` deletes every line that contains ї,
+    a Ukrainian letter, or ѣ, a letter of Russian before 1918. `literary` fits all other texts.
     """
     letters = counts.letters()
     if not letters:

@@ -1,13 +1,13 @@
 """Find sequences of characters that occur in two texts.
 
-A gram is a sequence of n consecutive characters. The index of the first text contains only the grams that start at a
-multiple of `step`. In the second text, the grams at all positions are looked up in the index by their hashes. If two
-hashes are equal, the characters of the grams are compared before a match is reported.
+An n-gram is a sequence of n consecutive characters. The index of the first text contains only the n-grams that start at
+a multiple of `step`. In the second text, the n-grams at all positions are looked up in the index by their hashes. (A
+hash is a polynomial modulo 2^64.) If two hashes are equal, the characters are compared before a match is reported.
 
-Every sequence of n + step - 1 or more characters of the first text contains an indexed gram. Therefore every repeat of
-this length is found, although the index is smaller than the text. (Manber, "Finding similar files in a large file
-system", 1994, samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same
-guarantee with twice as many entries.) A hash is a polynomial modulo 2^64.
+Any n + step - 1 consecutive characters of the first text contain an indexed n-gram. Therefore every repeat of this
+length is found, although the index is smaller than the text. Manber ("Finding similar files in a large file system",
+1994) samples both texts by hash, which guarantees nothing. Winnowing (Schleimer et al. 2003) gives the same guarantee
+as this module, but with twice as many index entries.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from bukva.text.characters import PIECE_CHARS, Codes
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
-Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
+Spans = Ints  # (n_spans, 2) start and stop positions in the joined corpus, ascending, not overlapping
 
-# Approximate number of grams in an index. Each needs 16 bytes, and another 16 bytes while the index is sorted. A text
-# with more grams gets several indices.
+# Approximate number of n-grams in an index. An n-gram needs 16 bytes, and another 16 bytes while the index is sorted. A
+# text with more n-grams gets several indices.
 ENTRIES = 1 << 22
 CAPACITY = 1 << 18  # maximum number of equal runs in memory, 24 bytes each
-# Maximum number of occurrences of a gram that are compared. Without a limit, a notice that is in every work would take
-# much longer to search than other text.
+# Maximum number of occurrences of an n-gram that are compared. Without a limit, searching for a notice that is in every
+# work would take much longer than searching for other text.
 MAX_COPIES = 64
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication modulo 2^64 loses no information
 MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -37,16 +37,16 @@ HALF = np.uint64(32)
 
 
 class Index(NamedTuple):
-    """M grams of a text, sorted by hash. Grams with equal hashes are sorted by position.
+    """Index of M n-grams of a text, sorted by hash. N-grams with equal hashes are sorted by position.
 
-    An entry of the index is one of these grams. The prefix of a hash is its first `bits` bits.
+    Each of the M n-grams is one entry. The prefix of a hash is its highest `bits` bits, where `bits` is 64 - `shift`.
 
-    hashes: (M,) hash of each gram.
-    positions: (M,) position of the first character of each gram.
-    firsts: (2^bits + 1,) for each prefix, the number of the first entry with this prefix or a higher one.
-    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits of a hash occur. The flags
-        alone rule out most grams that are not in the index, so the lookup of such a gram causes only one miss in the
-        processor's cache.
+    hashes: (M,) hash of each n-gram.
+    positions: (M,) position of the first character of each n-gram.
+    firsts: (2^bits + 1,) for each prefix, the number of the first entry with this prefix or a higher prefix.
+    filters: (2^bits,) for each prefix, 64 flags. They say which values of the next six bits of a hash occur in the
+        index. The flags alone rule out most n-grams that are not in the index. So the lookup of such an n-gram causes
+        only one miss in the processor's cache.
     shift: 64 - bits.
     n, step, min_kinds: the arguments of `index_parts`.
     """
@@ -62,14 +62,14 @@ class Index(NamedTuple):
 
 
 def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: int = 1) -> Iterator[Index]:
-    """Yield indices of about ENTRIES grams each, which together contain the grams of a text.
+    """Index the n-grams of a text. Yield several indices, each with about ENTRIES n-grams.
 
     Args:
-        codes: the text.
-        spans: (m, 2) spans of `codes`. A gram must lie within one span.
-        n: length of a gram in characters.
-        step: grams must start at multiples of this number.
-        min_kinds: minimum number of different characters in a gram. It excludes rows of dots and "ha ha ha".
+        codes: code points of the text.
+        spans: (m, 2) start and stop positions of the parts of the text to index. An n-gram must lie within one part.
+        n: length of an n-gram in characters.
+        step: an n-gram is indexed only if its position is a multiple of this number.
+        min_kinds: minimum number of different characters in an n-gram. It excludes rows of dots and "ha ha ha".
     """
     for positions in _positions(spans, n, step):
         if min_kinds > 1:
@@ -85,7 +85,7 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
 
 
 def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
-    """Yield the positions of all grams to index, in ascending order and in arrays of about ENTRIES positions."""
+    """Yield the positions of all n-grams to index, in ascending order and in arrays of about ENTRIES positions."""
     part: list[Ints] = []
     size = 0
     for start, stop in spans.tolist():
@@ -102,21 +102,23 @@ def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
 def scan_grams(
     codes: Codes, index: Index, text: Codes, spans: Spans, matched_entries: Bools, own: Spans | None = None
 ) -> Iterator[Spans]:
-    """Find the grams of a text that are in an index.
+    """Find the n-grams of a text that are in an index.
 
     Args:
-        codes: the indexed text.
+        codes: code points of the indexed text.
         index: an index of `codes` with M entries.
-        text: the text to scan; may be the same array as `codes`.
-        spans: (m, 2) spans of `text` to scan.
-        matched_entries: (M,) output. Entries of the index whose gram is found in the text are set to True. Of several
-            entries with equal hashes, only the first is set if `own` is None (`with_equal_hashes` adds the others).
-        own: (m, 2) spans of `codes`. While row i of `spans` is scanned, entries within row i of `own` are ignored.
+        text: code points of the text to scan. May be the same array as `codes`.
+        spans: (m, 2) start and stop positions of the parts of `text` to scan.
+        matched_entries: (M,) output. The flag of an index entry is set to True if its n-gram is found in `text`. If
+            `own` is None, only the first of several entries with equal hashes is flagged (`with_equal_hashes` flags the
+            others).
+        own: (m, 2) start and stop positions in `codes`. Row i names the entries to ignore while row i of `spans` is
+            scanned.
 
     Yields:
-        (k, 2) starts and stops, ascending, of the parts of `text` that matching grams cover. The text is scanned in
-        pieces, and each piece that has matches gives one array. The last part of one piece can overlap the first part
-        of the next piece.
+        (k, 2) start and stop positions in `text`, ascending, of the passages that matching n-grams cover. The text is
+        scanned in pieces, and each piece with matches gives one array. The last passage of one piece can overlap the
+        first passage of the next piece.
     """
     own = np.zeros_like(spans) if own is None else own
     for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
@@ -125,16 +127,17 @@ def scan_grams(
             matched_grams = np.zeros(n_grams + 2, np.bool_)  # with a margin of 1 on both sides
             _mark_grams(codes, index, text, at, matched_entries, matched_grams[1:-1], first_own, after_own)
             edges = np.flatnonzero(matched_grams[1:] != matched_grams[:-1])
-            first, after = edges.reshape(-1, 2).T  # of each run of consecutive matches
+            first, after = edges.reshape(-1, 2).T  # of each sequence of consecutive matches
             if len(first):
                 yield np.stack([at + first, at + after - 1 + index.n], axis=1)
 
 
 def with_equal_hashes(index: Index, matched_entries: Bools) -> Bools:
-    """Return (M,) flags that mark all entries with the same hash as a matched entry.
+    """Return (M,) flags of all index entries that have the same hash as a matched entry.
 
-    `matched_entries` must come from `scan_grams` without `own`, which marks the first entry of each hash. Different
-    grams with the same hash count as equal; with a probability of 5e-7, an index of ENTRIES grams contains two of them.
+    `matched_entries` must come from `scan_grams` without `own`, which flags only the first entry of each hash.
+    Different n-grams with the same hash count as equal. In an index of ENTRIES n-grams, such n-grams exist with a
+    probability of 5e-7.
     """
     is_first = np.ones(len(matched_entries), np.bool_)
     np.not_equal(index.hashes[1:], index.hashes[:-1], out=is_first[1:])
@@ -145,16 +148,16 @@ def with_equal_hashes(index: Index, matched_entries: Bools) -> Bools:
 def equal_runs(codes: Codes, index: Index, spans: Spans, text: Codes, start: int, stop: int) -> Iterator[Ints]:
     """Find runs of characters that occur both in the indexed text and in text[start:stop].
 
-    A run is extended in both directions as far as the characters are equal. It must contain an indexed gram. Each gram
+    Each run contains an indexed n-gram, and is extended in both directions while the characters are equal. Each n-gram
     of `text` is compared with only the first MAX_COPIES of its occurrences in the index.
 
     Args:
-        codes: the indexed text.
+        codes: code points of the indexed text.
         index: an index of `codes`.
-        spans: (k, 2) spans of `codes` from which the index was made. A run lies within one span.
-        text: the other text.
-        start: where the scan of `text` starts.
-        stop: where the scan of `text` stops.
+        spans: (k, 2) start and stop positions of the indexed parts of `codes`. A run lies within one part.
+        text: code points of the other text.
+        start: position in `text` where the scan starts.
+        stop: position in `text` where the scan stops.
 
     Yields:
         (m, 3) arrays with at most CAPACITY rows. Each row is a run: its start in `codes`, its start in `text`, and its
@@ -174,7 +177,7 @@ def equal_runs(codes: Codes, index: Index, spans: Spans, text: Codes, start: int
 
 @compiled
 def _hashes_of(codes: Codes, positions: Ints, n: int) -> Hashes:
-    """Return the (M,) hashes of the grams of n characters at (M,) positions."""
+    """Return the (M,) hashes of the n-grams at (M,) positions."""
     hashes = np.empty(len(positions), np.uint64)
     for i in range(len(positions)):
         hashes[i] = _mixed(_hash(codes, positions[i], n))
@@ -183,7 +186,7 @@ def _hashes_of(codes: Codes, positions: Ints, n: int) -> Hashes:
 
 @compiled
 def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
-    """Return the (2^bits,) `filters` of an `Index` with (M,) `hashes`."""
+    """Compute the field `filters` of an `Index`, of shape (2^(64 - shift),), from its (M,) hashes."""
     filters = np.zeros(1 << (64 - np.int64(shift)), np.uint64)
     for h in hashes:
         filters[h >> shift] |= _flag(h, shift)
@@ -192,7 +195,7 @@ def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
 
 @compiled
 def _are_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
-    """Return (M,) flags that say whether the gram at each position has at least min_kinds different characters."""
+    """Return (M,) flags that say whether the n-gram at each position has at least `min_kinds` different characters."""
     is_varied = np.empty(len(positions), np.bool_)
     for i in range(len(positions)):
         is_varied[i] = _has_kinds(codes, positions[i], n, min_kinds)
@@ -210,12 +213,13 @@ def _mark_grams(
     first_own: int,
     after_own: int,
 ) -> None:
-    """Look up the len(matched_grams) grams of a text that begin at `start` and the following positions.
+    """Look up len(matched_grams) consecutive n-grams of a text in an index. The first n-gram begins at `start`.
 
-    If a gram is in the index, set its flag in `matched_grams` and the flag of its entry in `matched_entries`. Ignore
+    If an n-gram is in the index, set its flag in `matched_grams` and the flag of its entry in `matched_entries`. Ignore
     entries at positions from `first_own` up to, but not including, `after_own`.
     """
-    # unpacked, because passing the tuple to another function costs more than the lookup: numba counts its references
+    # Unpacked, because passing the tuple to another function costs more than the lookup: numba would count references
+    # to the tuple.
     hashes, positions, firsts, filters, shift, n, _, _ = index
     power, h = BASE ** np.uint64(n), _hash(text, start, n)
     for i in range(len(matched_grams)):
@@ -244,9 +248,9 @@ def _fill_runs(
     at: int,
     rows: Ints,
 ) -> tuple[int, int]:
-    """Scan a text from `at` to `stop` for equal runs, and write the runs to `rows` (see `equal_runs`).
+    """Scan a text from `at` to `stop` for equal runs of characters, and write the runs to `rows` (see `equal_runs`).
 
-    Stop early when `rows` is full. `starts` and `stops` are the columns of the indexed spans.
+    Stop early when `rows` is full. `starts` and `stops` are the start and stop positions of the indexed parts.
 
     Returns:
         The number of rows that were written, and the position in `text` from which to continue.
@@ -295,7 +299,7 @@ def _hash(codes: Codes, position: int, n: int) -> np.uint64:
 def _mixed(h: np.uint64) -> np.uint64:
     """Mix the low and high bits of a polynomial hash, because the index is sorted by the high bits.
 
-    The low bits of the polynomial depend only on the low bits of the characters.
+    Without mixing, the last character of an n-gram would hardly change the high bits of its hash.
     """
     h = (h ^ (h >> HALF)) * MIX
     return h ^ (h >> HALF)
@@ -303,7 +307,10 @@ def _mixed(h: np.uint64) -> np.uint64:
 
 @compiled
 def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """Return the hash of the gram at `position`, given `h`, the hash of the gram before it, and `power`, BASE^n."""
+    """Return the hash of the n-gram at `position`, computed from the hash `h` of the n-gram one position earlier.
+
+    `power` is BASE^n.
+    """
     return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
 
 
@@ -314,7 +321,7 @@ def _flag(h: np.uint64, shift: np.uint64) -> np.uint64:
 
 @compiled
 def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the number of the first entry with the hash `h`, or len(hashes) if no entry has this hash."""
+    """Return the number of the first index entry with the hash `h`, or len(hashes) if no entry has this hash."""
     slot = np.int64(h >> shift)
     for entry in range(firsts[slot], firsts[slot + 1]):
         if hashes[entry] >= h:
@@ -324,7 +331,7 @@ def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: n
 
 @compiled
 def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """Return the number of the last entry with the hash `h`. At least one entry must have this hash."""
+    """Return the number of the last index entry with the hash `h`. At least one entry must have this hash."""
     slot = np.int64(h >> shift)
     return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
 
@@ -339,7 +346,7 @@ def _is_equal(codes: Codes, a: int, text: Codes, b: int, n: int) -> bool:
 
 @compiled
 def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
-    """Return whether the gram at `position` has at least min_kinds different characters."""
+    """Return whether the n-gram at `position` has at least `min_kinds` different characters."""
     n_kinds = 0
     for i in range(position, position + n):
         is_new = True
@@ -353,17 +360,19 @@ def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
 
 @compiled
 def chain(runs: Ints, owners: Ints, max_gap: int, look_back: int) -> Ints:
-    """Join equal runs into chains if the runs follow each other in both texts.
+    """Join equal runs of characters into chains if the runs follow each other in both texts.
 
-    The first text is the indexed text of `equal_runs`, the second text is the scanned text. A gap between two runs of a
-    chain is text that was changed. Genome aligners such as MUMmer (Delcher et al., "Alignment of whole genomes", 1999)
-    use the same method. The diagonal of a run is its position in the first text minus
-    its position in the second text; a run is added to the chain with the nearest diagonal. Only the chains of the
-    previous `look_back` runs are candidates, so that a text with a refrain does not take longer than other text.
+    The first text is the indexed text of `equal_runs`, and the second text is the scanned text. A gap between two runs
+    of a chain is text that was changed. Genome aligners such as MUMmer (Delcher et al., "Alignment of whole genomes",
+    1999) use the same method.
+
+    The diagonal of a run is its position in the first text minus its position in the second text. A run is added to the
+    chain with the nearest diagonal. Only the chains of the previous `look_back` runs are candidates, so that a text
+    with a refrain does not take longer than other text.
 
     Args:
         runs: (m, 3) runs as `equal_runs` yields them, sorted by `owners` and then by the start in the second text.
-        owners: (m,) for each run, the number of the span of the first text that contains the run.
+        owners: (m,) number of the indexed part of the first text to which each run belongs.
         max_gap: maximum number of characters between two joined runs, in each text.
         look_back: maximum number of previous runs to which a run can be joined.
 

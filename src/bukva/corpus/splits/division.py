@@ -1,8 +1,8 @@
 """Divide a corpus into train, val and test, and cut text out of train that also occurs in val or test.
 
 A share is a contiguous part of a work that belongs to one split. The table of shares has one row for each share. Stage
-tokenize writes this table, because it may learn the vocabulary from the training split. It also adds the number of ids
-of each share to the table. Stage split reads the table.
+tokenize divides the corpus and writes this table, because the vocabulary may be learned from the training split only.
+The stage also adds the number of ids of each share to the table. Stage split reads the table.
 """
 
 import itertools
@@ -27,27 +27,31 @@ from bukva.text.splits import SPLITS, Spans
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three are mostly enough
+ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three passes are usually enough
 
 Ints = npt.NDArray[np.int64]
 Label = tuple[int, int]  # kind of the label (such as author or category), and number of the label in this kind
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
-    """Return the table of shares.
+    """Divide a corpus into splits, and return the table of shares.
 
-    Its columns are `split`, `work` (row in the table of works), and `start` and `stop` (positions in the joined text).
-    The rows are in the order of the text. Every work has at least one row for each split; the row may be empty. With
-    split.duplicates=remove, passages that also occur in val or test of another work are cut out of the training split.
+    A share is a contiguous part of a work that belongs to one split. The table has one row for each share, in the order
+    of the text. The columns are `split` (name of the split), `work` (row in the table of works), and `start` and `stop`
+    (positions in the joined text of all works). Every work has at least one row for each split, although the share may
+    be empty.
+
+    With `split.duplicates=remove`, passages that also occur in val or test of another work are cut out of the training
+    split.
 
     Args:
-        clean: folder of the cleaned collection.
-        table: the table of works of this collection.
-        split: the parameters of the split.
+        clean: folder of the cleaned corpus.
+        table: the table of works of this corpus.
+        split: section `split` of params.yaml.
 
     Raises:
-        BukvaError: split.strategy is `by_work` or `by_author`, and there are fewer works or authors than splits. Or
-            nothing is left of the training split.
+        BukvaError: `split.strategy` is `by_work` or `by_author`, and there are fewer works or authors than splits. Also
+            raised if nothing is left of the training split.
     """
     if split.duplicates == "keep":
         return share_table(spans(table, split))
@@ -68,11 +72,11 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """Yield the (N,) code points of the joined text twice, as two arrays.
+    """Yield the (N,) code points of the joined text of all works twice, as two arrays.
 
-    The first array is for random access, the second for reading from start to end. Both arrays map the same temporary
-    file. The operating system reads ahead only in the second array. If it also read ahead at every random access, a
-    file that does not fit in memory would be read a hundred times (docs/dev/log.md).
+    The first array is for random access, and the second is for reading from start to end. Both arrays map the same
+    temporary file. The operating system reads ahead only in the second array. If it also read ahead at every random
+    access, a file that does not fit in memory would be read a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
@@ -96,12 +100,14 @@ def _works(table: "pd.DataFrame") -> Spans:
 
 
 def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
-    """Return the table of shares (see `divide`).
+    """Build the table of shares (see `divide`) from the positions of the splits.
 
     Args:
-        shares: split -> (n_works, 2) span of each work in the split.
-        train: if text was cut out of the training split, the (m, 3) work, start and stop of the pieces that remain. A
-            work without remaining pieces gets an empty row.
+        shares: (n_works, 2) start and stop of the part of each work that belongs to a split, by name of the split. The
+            training split comes first.
+        train: what remains of the training split after text was cut out of it, or None if nothing was cut out. Each of
+            the (m, 3) rows has the work, start and stop of a remaining piece. A work without remaining pieces gets an
+            empty row.
     """
     import pandas as pd
 
@@ -120,12 +126,14 @@ def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.Data
 
 
 def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
-    """Return split -> (n_works, 2) start and stop of the part of each work that belongs to this split.
+    """Divide a corpus into splits. Return the part of each work that belongs to a split, by name of the split.
 
-    The positions are positions in the joined text. Every character belongs to exactly one split. A split with fraction
-    0 is absent. split.strategy decides how the text is divided:
-    `tail`: the end of each work belongs to test, and the part before the end belongs to val.
-    `contiguous`: the works are joined and then cut, as in the lecture notes.
+    Each value has the shape (n_works, 2), and contains start and stop of the parts as positions in the joined text of
+    all works. Every character belongs to exactly one split. A split with fraction 0 is absent.
+
+    The parameter `split.strategy` decides how the text is divided:
+    `tail`: each work begins in train, continues in val, and ends in test.
+    `contiguous`: the works are joined, and the joined text is cut into train, val and test, as in the lecture notes.
     `by_work`: each work belongs to one split as a whole.
     `by_author`: all works of an author belong to the same split.
 
@@ -156,9 +164,10 @@ def _cut(chars: Ints, share: Fraction) -> Ints:
 
 
 def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
-    """Return, for each of (n_works,) works, the number of its split, for the strategies `by_work` and `by_author`.
+    """Assign each work as a whole to a split, with the strategy `by_work` or `by_author`.
 
-    `ends` are the fractions of the characters at which the splits end.
+    `ends` are the cumulative fractions of the splits, such as 0.9, 0.95 and 1. Return the (n_works,) number of the
+    split of each work, counted from 0.
     """
     # numbered in the order of the names, so that the order of the rows does not matter
     author, category, work = (
@@ -177,32 +186,35 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
 
 
 def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
-    """Assign works to splits so that the share of each label in a split is close to its share in the whole corpus.
+    """Assign works to splits so that each label has about the same fraction of the characters in all splits.
+
+    A label is, for example, an author or a category. Works are assigned in units, such as all works of an author. The
+    longest unit is assigned first. Each unit goes to the split that most lacks text with the labels of this unit. Then
+    units are moved to other splits until this no longer improves the result. Nothing is random, so the same corpus is
+    always divided in the same way.
 
     This is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
-    multi-label data, 2011) for works of different lengths. Works are assigned in units, such as all works of an author,
-    the longest unit first. Each unit goes to the split that most lacks the labels of this unit. Then units are moved to
-    another split for as long as this improves the result. Nothing is random, so the same corpus is always divided in
-    the same way.
+    multi-label data, 2011) for works of different lengths.
 
     Args:
-        chars: (n_works,) lengths of the works.
-        units: (n_works,) for each work, the number of its unit, from 0.
-        labels: for each kind of label, such as author or category, the (n_works,) label of each work as a number.
-        fractions: for each split, its fraction of the characters. Their sum is 1. There are at most as many splits as
-            units.
+        chars: (n_works,) number of characters of each work.
+        units: (n_works,) number of the unit to which each work belongs, counted from 0.
+        labels: an array for each kind of label, such as author or category. It has the (n_works,) label of each work as
+            a number.
+        fractions: requested fraction of the characters in each split. Their sum is 1. There must be at least one unit
+            for each split.
 
     Returns:
-        (n_works,) for each work, the number of its split. No split is empty.
+        (n_works,) number of the split of each work, counted from 0. No split is empty.
     """
-    # Add the same number of labels that all works share. The lengths of the splits then weigh as much as all other
-    # labels together.
+    # Add one label for each kind of label, with the same value for all works. These labels balance the lengths of the
+    # splits, with as much weight as all other labels together.
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
     parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
     for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():
         for counts in (parts[unit], whole):
             counts.update(dict.fromkeys(enumerate(numbers), n))
-    # label -> (n_splits,) number of characters with this label that each split has beyond its fraction
+    # For each label: (n_splits,) number of characters with this label in each split, minus the requested number.
     surplus = {label: -n * np.array([float(fraction) for fraction in fractions]) for label, n in whole.items()}
     longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
     split_of = np.full(len(parts), -1)

@@ -1,4 +1,4 @@
-"""Encode a collection of works as one array of ids."""
+"""Divide a corpus into splits, train a tokenizer, and encode the whole text as one array of ids."""
 
 import functools
 import itertools
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-# a function that yields each work of a collection, with its text in pieces
+# a function that yields each work of a corpus together with the pieces of its text
 Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]
 
 
 class Encoded(NamedTuple):
     """Result of stage tokenize.
 
-    tokenizer: the tokenizer that was trained.
-    n_ids: number of ids of all splits together.
-    n_repeated: number of characters that were cut out of the training split because they repeat val or test.
-    n_unknown: number of characters of val and test that were dropped or replaced because the training split lacks them.
+    tokenizer: the trained tokenizer.
+    n_ids: total number of ids in all splits.
+    n_repeated: number of characters that were cut out of the training split because they also occur in val or test.
+    n_unknown: number of characters of val and test that were dropped or replaced because they do not occur in the
+        training split.
     """
 
     tokenizer: Tokenizer
@@ -47,14 +48,21 @@ class Encoded(NamedTuple):
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Divide the collection in the folder `clean` into splits, train a tokenizer, and encode the text.
+    """Divide a corpus into splits, train a tokenizer, and encode the text.
 
-    The folder `target` then contains vocab.json, ids.npy (the ids of all shares in the order of the text) and
-    shares.parquet (the table of shares with the columns `first_id` and `ids`).
+    Three files are written. vocab.json contains the tokenizer, and ids.npy contains the ids of the text in its order.
+    shares.parquet is the table of shares (see `divide`) with two more columns: `first_id`, the position of the first id
+    of a share in ids.npy, and `ids`, the number of ids of the share.
+
+    Args:
+        clean: folder of the cleaned corpus.
+        target: folder to write. It appears only when it is complete.
+        tokenize: section `tokenize` of params.yaml.
+        split: section `split` of params.yaml.
 
     Raises:
-        BukvaError: the text cannot be divided (see `divide`), or the vocabulary is too large. Or val or test contains
-            a character that the training split does not contain, and tokenize.unknown=error.
+        BukvaError: the text cannot be divided (see `divide`), or the vocabulary is too large. With
+            `tokenize.unknown=error`, also raised if val or test has a character that is not in the vocabulary.
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
@@ -69,9 +77,10 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
 
 
 def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """Train the tokenizer on the training split or, with tokenize.kind=char and tokenize.vocabulary=all, on all works.
+    """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works.
 
-    If U+FFFD is to replace unknown characters, add it to the vocabulary.
+    Only the tokenizer `char` can be trained on all works. If it is trained on the training split and `tokenize.unknown`
+    is `replace`, its vocabulary also gets the replacement character U+FFFD.
     """
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
@@ -94,10 +103,10 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Encode every share, and pass the ids to `write`.
+    """Encode every share (part of a work in one split), and pass the ids to `write`.
 
-    Shares are encoded separately, so that no id contains characters of two splits. The first character of a split is
-    not scored (bukva.text.held_out), so it is encoded separately from the second character.
+    Shares are encoded separately, so that no id contains characters of two splits. The first character of each split is
+    also encoded separately, because it is not scored (bukva.text.held_out).
 
     Returns:
         The (n_shares,) number of ids of each share, and the number of characters that were dropped or replaced.
@@ -107,7 +116,7 @@ def _encode(
     with progress_bar("tokenize", _chars(shares)) as show:
         for row, document, text in _pieces(read, shares):
             share, n = _readable(tokenizer, text, unknown)
-            # with an alphabet, every character has its own id
+            # a tokenizer with an alphabet gives every character its own id
             n_first = 0 if tokenizer.alphabet or splits[row] in begun else 1
             for part in (share[:n_first], share[n_first:]):
                 ids = _ids(tokenizer, part, document)
@@ -133,9 +142,10 @@ def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
 
 
 def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
-    """Drop or replace the characters of a text that are not in the alphabet, as `unknown` says.
+    """Drop or replace the characters of a text that are not in the alphabet of the tokenizer.
 
-    With `unknown` = "error", the text stays as it is.
+    With `unknown` = "drop", these characters are dropped. With "replace", U+FFFD replaces them. With "error", the text
+    stays as it is.
 
     Returns:
         The resulting text, and the number of characters that were dropped or replaced.
@@ -149,9 +159,9 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
 
 
 def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """Yield all pieces of all shares, in the order of the text.
+    """Yield the text of all shares in pieces, in the order of the text.
 
-    Each item is the row of the share in the table of shares, the work, and the text of the piece.
+    Each item has the row of the share in the table of shares, the work, and the text of the piece.
     """
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0

@@ -1,4 +1,4 @@
-"""Describe the contents of each split, and how much of val and test also occurs in train."""
+"""Describe the contents of each split, and measure how much of val and test also occurs in train."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,23 +19,25 @@ from bukva.text.splits import Spans, names_in
 if TYPE_CHECKING:
     import pandas as pd
 
-LENGTHS = (8, 16, 32, 64)  # window lengths in characters: about a word and a half, half a line, a line, a sentence
+LENGTHS = (8, 16, 32, 64)  # window lengths in characters: about 1.5 words, half a line, a line, and a sentence
 LINE = "32"  # the window length that warnings are about
-MUCH_SEEN = 0.25  # a larger share of windows of LINE characters that also occur in train is reported; RusLit has 0.04
+# A larger fraction of windows of LINE characters that also occur in train is reported. RusLit has 0.04.
+MUCH_SEEN = 0.25
 MISSED = 0.1  # a larger relative difference between the requested and the actual fraction of a split is reported
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[str, Any]:
-    """Return the content of reports/split.json: split -> description of the split.
+    """Return the content of reports/split.json: a description of each split, by name of the split.
 
-    A description has the number of characters of the split, also by category, decade and author. For val and test it
-    has `in_train`: window length -> share of the windows that also occur in the training split. If all splits are long
-    enough, it has `bigram_bits`, the bits per character under a bigram model of the training split (unlike.py).
+    A description has the number of characters of the split, also by category, decade and author. For val and test,
+    `in_train` is the fraction of the windows (sequences of n characters) that also occur in the training split, by
+    window length n. If all splits are long enough, `bigram_bits` is the bits per character under a bigram model of the
+    training split (unlike.py).
 
     Args:
-        clean: folder of the cleaned collection.
-        table: the table of works of this collection.
-        shares: the table of shares of this collection (division.py).
+        clean: folder of the cleaned corpus.
+        table: the table of works of this corpus.
+        shares: the table of shares, which says to which split each part of a work belongs (division.py).
     """
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
@@ -54,9 +56,10 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
 
 
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
-    """Return a message about splits that do not have their requested fraction of the characters, with the reasons.
+    """Return a message about splits whose size is far from the requested fraction of the characters, with the reasons.
 
-    The message is empty if no split differs from the requested fraction by more than MISSED.
+    The message is empty if each size differs from the requested size by at most the fraction MISSED. The table `shares`
+    says to which split each part of a work belongs (division.py).
     """
     by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     chars = {name: int(of_works.sum()) for name, of_works in by_work.items()}
@@ -75,7 +78,10 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return a phrase for each split whose actual fraction differs from the requested one by more than MISSED."""
+    """Return a phrase for each split whose size is far from the requested fraction of the characters (see MISSED).
+
+    `chars` is the number of characters of each split, by name of the split.
+    """
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
         f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"
@@ -87,7 +93,7 @@ def _missed(chars: dict[str, int], split: Split) -> list[str]:
 def short_ends(shares: "pd.DataFrame", split: Split) -> str:
     """Return a warning if most of val consists of parts with fewer than LINE characters, otherwise "".
 
-    Only split.strategy=tail gives such parts: they are the ends of short works.
+    Such parts are the ends of short works. Only `split.strategy=tail` puts them into val.
     """
     val = shares[shares["split"] == "val"]
     sizes = (val["stop"] - val["start"]).to_numpy()
@@ -96,15 +102,15 @@ def short_ends(shares: "pd.DataFrame", split: Split) -> str:
         return ""
     return (
         f"most of val consists of the ends of {len(short):,} work(s), with fewer than {LINE} characters each, so a "
-        "score on val says little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
+        "score on val says little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to "
+        "hold out whole works"
     )
 
 
 def findings(report: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning for each split that repeats too much of train, and for each split that is too unlike train.
+    """Yield a warning for each held-out split that repeats too much of train, or that is too different from train.
 
-    Args:
-        report: the content of reports/split.json.
+    `report` is the content of reports/split.json.
     """
     highest = report["train"].get("bigram_bits")
     for name, split in report.items():
@@ -113,13 +119,13 @@ def findings(report: dict[str, Any]) -> Iterator[str]:
         if (seen := split["in_train"][LINE]) > MUCH_SEEN:
             yield (
                 f"{100 * seen:.1f} % of the windows of {LINE} characters in {name} also occur in train, so a score on "
-                f"{name} measures memory as well as prediction (split.duplicates, split.strategy)"
+                f"{name} measures memory as well as prediction; see `split.duplicates` and `split.strategy`"
             )
         if highest is not None and (bits := split["bigram_bits"]) > highest + UNLIKE:
             yield (
                 f"most of {name} is unlike train: {name} has {bits:.2f} bits per character under a bigram model of "
                 f"train, but {PARTS - 1} of {PARTS} parts of train have at most {highest:.2f}; check whether works end "
-                "with a license, notes or an index (clean.rules, split.strategy)"
+                "with a license, notes or an index, and see `clean.rules` and `split.strategy`"
             )
 
 
@@ -128,7 +134,7 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
     return {
         "chars": int(chars.sum()),
         "categories": _summed(works, ["category"]),
-        # a mapping, because DVC joins all lists of a file into one plot, row by row
+        # a mapping, not a list, because DVC joins all lists of a file into one plot, row by row
         "decades": works.groupby(table["year"].map(decade))["chars"].sum().to_dict(),
         "authors": _summed(works, ["category", "author"]),
     }
@@ -137,7 +143,7 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
     """Return the number of characters for each combination of values in the columns `by`.
 
-    The result is a list of rows, one dict each, because DVC can plot such a list.
+    The result is a list with a dict for each combination, because DVC can plot such a list.
     """
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]

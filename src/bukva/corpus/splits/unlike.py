@@ -1,8 +1,8 @@
-"""Measure whether val and test are another kind of text than the training split, such as notes at the end of a book.
+"""Measure whether val and test are a different kind of text than the training split.
 
-Windows of every split are predicted by a bigram model that is counted on the training split. The training split is
-divided into parts. The windows of each part are predicted from the counts of the other parts only, so that they have no
-advantage over the windows of val and test.
+For example, val may consist of the notes at the ends of books. A bigram model is counted on the training split, and
+predicts windows of every split. For this purpose, the training split is divided into parts. The windows of each part
+are predicted from the counts of all other parts, so that they have no advantage over the windows of val and test.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,26 @@ from bukva.text.splits import Spans
 
 PARTS = 16  # number of parts of the training split; the part that is most unlike the others is ignored
 WINDOW = 1000  # maximum number of characters of a window
-SHORTEST = 50  # minimum number of characters of a window; the bits of shorter windows vary too much
+SHORTEST = 50  # minimum number of characters of a window; the bits per character of shorter windows vary too much
 FEWEST, MOST = 8, 64  # minimum and maximum number of windows of val or test; a part of train can have fewer windows
-# A split with this many more bits per character than parts of train is reported (docs/dev/log.md, 2026-11-26: unlike
-# text).
+# A split is reported if it needs this many more bits per character than the parts of train (docs/dev/log.md,
+# 2026-11-26: unlike text).
 UNLIKE = 0.25
 
 Ints = npt.NDArray[np.int64]
 
 
 def bigram_bits(codes: Codes, train: Spans, held_out: Mapping[str, Spans]) -> dict[str, float]:
-    """Return split -> bits per character of its median window under a bigram model of the training split.
+    """Return the bits per character of a typical window of each split, by name of the split.
 
-    For `train`, the value is the second highest of the medians of its parts. The result is empty if any split is too
-    short to judge.
+    The windows are predicted by a bigram model of the training split. The value of val or test is the median of its
+    windows. For `train`, each of PARTS parts has a median, and the value is the second highest of these medians. The
+    result is empty if any split is too short to judge.
 
     Args:
-        codes: the corpus.
-        train: spans of the training split in `codes`.
-        held_out: held-out split -> its spans in `codes`.
+        codes: (N,) code points of the corpus.
+        train: (n, 2) start and stop positions of the training split in `codes`.
+        held_out: the same positions for each held-out split, by name of the split.
     """
     n_train = _n_chars(train)
     size = min([WINDOW, n_train // PARTS, *(_n_chars(spans) // FEWEST for spans in held_out.values())])
@@ -55,7 +56,11 @@ def _n_chars(spans: Spans) -> int:
 
 
 def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Codes:
-    """Return (n, size) windows, n <= MOST, evenly spaced between characters `start` and `stop` of the joined spans."""
+    """Return at most MOST windows of `size` characters, as an array of shape (number of windows, size).
+
+    The windows are evenly spaced between the characters `start` and `stop` of a split. The split consists of the
+    `spans` (start and stop positions in `codes`), joined.
+    """
     n = min(MOST, (stop - start) // size)
     positions = np.linspace(start, stop - size, n).astype(np.int64)[:, None] + np.arange(size)
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -63,10 +68,14 @@ def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Co
 
 
 def _bits(windows: Codes, part_of: Ints) -> npt.NDArray[np.float64]:
-    """Return the (n,) bits per character of (n, size) windows.
+    """Return the (n,) bits per character of n windows under a bigram model that is counted on other parts.
 
-    `part_of` is the (n,) number of the part that contains each window. Parts below PARTS belong to the training split.
-    The probability of a character after the previous character is smoothed with its probability without context.
+    The probability of a character given the previous character is smoothed with its probability without context.
+
+    Args:
+        windows: (n, size) code points.
+        part_of: (n,) number of the part to which each window belongs. Parts with a number below PARTS are the training
+            split, on which the model is counted.
     """
     kinds, chars = np.unique(windows, return_inverse=True)
     chars = chars.reshape(windows.shape)

@@ -1,7 +1,7 @@
 """Save and load tokenizers, which convert text to ids and back.
 
-To add a tokenizer, write a module with a subclass of Tokenizer (base.py), and add a line to TOKENIZERS. The keys of
-TOKENIZERS are the valid values of tokenize.kind.
+To add a tokenizer, write a module with a subclass of `Tokenizer` (base.py), and add a line to TOKENIZERS. The keys of
+TOKENIZERS are the valid values of the parameter `tokenize.kind`.
 """
 
 from pathlib import Path
@@ -34,4 +34,4 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             raise TypeError("a value is not a list")
         return kind(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None
+        raise BukvaError(f"{folder / VOCAB}: this file is not a vocabulary ({error}); rerun stage tokenize.") from None

@@ -1,8 +1,8 @@
 """Define the base class of all tokenizers, and the byte tokenizer.
 
-An id stands for a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. (All other
-bytes of a character are 10xxxxxx in binary.) A model may generate ids whose bytes are not valid UTF-8; these bytes are
-decoded as U+FFFD.
+Each id represents a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. (All other
+bytes of a character are 10xxxxxx in binary.) A model may generate ids whose bytes are not valid UTF-8. These bytes are
+decoded as U+FFFD, the replacement character.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bukva.text.ids import Ids
 
 CHUNK = 2**20  # number of ids that are counted at a time, to limit memory
-MOST_BYTES = 4  # maximum number of bytes of a character, and therefore of ids that encode a character
+MOST_BYTES = 4  # maximum number of UTF-8 bytes of a character; each byte can have its own id
 
 Counts = npt.NDArray[np.int64]
 
@@ -26,11 +26,11 @@ class Tokenizer(ABC):
 
     Scores are per character with every tokenizer. The number of characters is the sum of `chars_of`.
 
-    unit: name of what an id stands for: "character", "byte" or "token".
+    unit: what an id represents: "character", "byte" or "token".
     alphabet: the characters that can be encoded, sorted, or None if every character can be encoded.
     tokens: the bytes of each of the V ids.
-    pieces: the text of each of the V ids; control characters and parts of a character are escaped, such as \xd0.
-    dtype: smallest unsigned type that holds every id.
+    pieces: the text of each of the V ids. Control characters and parts of a character are escaped, such as \xd0.
+    dtype: smallest unsigned type that can hold every id.
     """
 
     unit: ClassVar[str]
@@ -48,14 +48,17 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
-        """Return a tokenizer with the vocabulary of the texts. The order of the texts does not matter.
+        """Learn the vocabulary of the texts, and return a tokenizer. The order of the texts does not matter.
 
-        `vocab_size` is the maximum number of ids of the tokenizer `bpe`; the other tokenizers ignore it.
+        `vocab_size` is the maximum number of ids of the tokenizer `bpe`. The other tokenizers ignore it.
         """
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return the content of vocab.json: the arguments of the constructor, and `kind`, which `char` leaves out."""
+        """Return the content of vocab.json: the arguments of the constructor, and the name of the tokenizer as `kind`.
+
+        The tokenizer `char` leaves out `kind`.
+        """
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
@@ -78,18 +81,21 @@ class Tokenizer(ABC):
         return b"".join(map(self.tokens.__getitem__, np.asarray(ids, np.int64).tolist()))
 
     def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return, for each of (n,) ids, the number of characters that begin in it.
+        """Return the number of characters that begin in each of (n,) ids.
 
-        The sum of these numbers is the number of characters by which scores are divided.
+        Scores are divided by the sum of these numbers.
         """
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) number of bytes of each id."""
+        """Return the number of bytes of each of (n,) ids."""
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def texts_of(self, ids: npt.ArrayLike) -> list[str]:
-        """Return, for each of (n,) ids, the characters that begin in it. The strings joined are the text of the ids."""
+        """Return the characters that begin in each of (n,) ids, as one string for each id.
+
+        The strings joined are the text of the ids.
+        """
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
         owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # which of the n ids contains each byte
         begins = _begins(utf8)
@@ -130,12 +136,12 @@ class ByteTokenizer(Tokenizer):
 
 
 def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
-    """Return, for each of (n,) bytes, whether it begins a character."""
+    """Return (n,) flags that say whether each of n bytes is the first byte of a character."""
     return np.frombuffer(utf8, np.uint8) & 0b11000000 != 0b10000000
 
 
 def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
-    """Return the sum of counts_of(ids) for (N,) ids, which may be memory-mapped.
+    """Return the sum of `counts_of(ids)`, computed in chunks, for (N,) ids that may be memory-mapped.
 
     `counts_of` is the method `chars_of` or `bytes_of` of a tokenizer.
     """
@@ -143,14 +149,14 @@ def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
 
 
 def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
-    """Return how many of the (N,) ids, N > 0, encode the first character.
+    """Return how many of the (N,) ids of a text encode its first character. N must be at least 1.
 
-    The first character must not share an id with the second character.
+    No id may contain bytes of both the first and the second character.
     """
     others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
     return 1 + int(others[0]) if len(others) else len(ids)
 
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
-    """Return the number of ids per character, the factor from bits per id to bits per character."""
+    """Return the number of ids per character. Multiplied by this number, bits per id become bits per character."""
     return len(ids) / sum_counts(tokenizer.chars_of, ids)

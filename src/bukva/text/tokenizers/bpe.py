@@ -1,15 +1,15 @@
-"""Byte-level BPE, a tokenizer with one id for each byte sequence that is frequent in the training text.
+"""Byte-level BPE (byte pair encoding), a tokenizer that gives an id to each frequent sequence of bytes.
 
 The vocabulary starts with the 256 byte values. Then the most frequent pair of neighboring tokens in the training text
-is merged into a new token, and so on, until the vocabulary is full. A text is encoded with the same merges in the same
-order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
+is merged into a new token. This is repeated until the vocabulary is full. A text is encoded with the same merges in the
+same order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
 
 Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
 2019 (GPT-2) for the definition of words and the notation of bytes. The library `tokenizers` of Hugging Face computes
 merges and ids.
 
-vocab.json contains only the merges, which determine everything else. The library's own file format allows more, such as
-a normalization, with which decoding would not restore the text.
+vocab.json contains only the merges, which determine everything else. The library's own file format is not used, because
+it can contain more. An example is a normalization, after which decoding would not restore the text.
 """
 
 import functools
@@ -30,7 +30,7 @@ MIN_FREQUENCY = 2  # a pair that occurs only once says nothing about other text
 
 
 class BPETokenizer(Tokenizer):
-    """Tokenizer whose tokens are frequent parts of words.
+    """Tokenizer whose tokens are frequent byte sequences, such as common words and parts of words.
 
     Ids 0 to 255 are the single bytes. The following ids are the merged tokens, in the order of the merges.
     """
@@ -38,9 +38,10 @@ class BPETokenizer(Tokenizer):
     unit: ClassVar[str] = "token"
 
     def __init__(self, merges: Iterable[Sequence[str]]) -> None:
-        """Initialize from the merges, pairs of tokens in the order in which they were learned.
+        """Create the tokenizer from its merges, in the order in which they were learned.
 
-        Tokens are written in GPT-2's notation, which has a printable character for each byte.
+        A merge is a pair of tokens that is replaced by one new token. Tokens are written in GPT-2's notation, which has
+        a printable character for each byte.
 
         Raises:
             ValueError: a merge uses a token that is neither a byte nor the result of an earlier merge.
@@ -59,7 +60,10 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
-        """Learn at most `vocab_size` ids. A short text gives fewer ids, because few of its pairs occur twice."""
+        """Learn a vocabulary of at most `vocab_size` ids.
+
+        A short text gives fewer ids, because a pair of tokens must occur at least twice to be merged.
+        """
         from tokenizers import models, trainers
 
         library = _library(models.BPE())
@@ -82,7 +86,10 @@ class BPETokenizer(Tokenizer):
 
 
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
-    """Return a tokenizer of the library that divides a text into lines and words, and merges tokens within a word."""
+    """Return a tokenizer of the library `tokenizers` for a BPE model.
+
+    The tokenizer divides a text into lines and words, and merges tokens only within a word.
+    """
     from tokenizers import Tokenizer, pre_tokenizers
 
     library = Tokenizer(model)
@@ -94,10 +101,10 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 
 @functools.cache
 def _byte_chars() -> str:
-    """Return a string of 256 printable characters, one for each byte.
+    """Return a string of 256 printable characters, one for each byte. This is GPT-2's notation of bytes.
 
-    A byte whose value is the code point of a printable character is written as this character. The other bytes are
-    written as the characters from U+0100 on.
+    If the value of a byte is the code point of a printable character, this character represents the byte. The other
+    bytes are represented by the characters from U+0100 on.
     """
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))

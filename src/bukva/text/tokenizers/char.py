@@ -1,4 +1,4 @@
-"""Character tokenizer of the lecture notes, with one id per character in the order of code points."""
+"""Character tokenizer of the lecture notes. Each character has an id, in the order of code points."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ class CharTokenizer(Tokenizer):
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Initialize from the characters of the alphabet.
+        """Create the tokenizer from the characters of its alphabet.
 
         Raises:
             ValueError: the alphabet is not a sorted list of single characters without duplicates.
