@@ -105,7 +105,7 @@ def _row(each: Try) -> list[str]:
 
 
 def print_selection_bias(ledger: Ledger) -> None:
-    """Print by how much the last kept try's score on val may be too good, because tries were selected by val scores."""
+    """Print how much too good the last kept try's score on val may be, because tries were selected by such scores."""
     print(
         "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try on "
         f"val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."
