@@ -173,7 +173,8 @@ def by_position(rows: pd.DataFrame) -> Spec:
 def reliability(rows: pd.DataFrame) -> Spec:
     """Draw a reliability diagram, which shows the accuracy of the GPT by its confidence.
 
-    The confidence of a prediction is the probability of the likeliest id. On the dashed diagonal, it equals the accuracy.
+    The confidence of a prediction is the probability of the likeliest id. On the dashed diagonal, accuracy equals
+    confidence.
 
     Args:
         rows: one row per bin of predictions with similar confidence, with columns `confidence` (the mean of the bin),

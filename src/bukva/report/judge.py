@@ -107,8 +107,8 @@ def _row(each: Try) -> list[str]:
 def print_selection_bias(ledger: Ledger) -> None:
     """Print how much too good the last kept try's score on val may be, because tries were selected by such scores."""
     print(
-        "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try on "
-        f"val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."
+        "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try "
+        f"on val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."
     )
 
 

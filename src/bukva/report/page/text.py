@@ -133,7 +133,9 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
     if WITHIN not in experiment.rows:
         return {}
     scores, rows = experiment.scores, []
-    positions = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,), position of each character in its work
+    positions = np.concatenate(
+        [np.arange(n) for n in scores.chars[SPLIT]]
+    )  # (N,), position of each character in its work
     octave = np.log2(np.maximum(positions, FIRST_POSITIONS) / FIRST_POSITIONS).astype(int)
     for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
