@@ -27,7 +27,8 @@ def section(folder: Path, model: str) -> dict[str, Any]:
     """Return the contents of the page section about attention.
 
     The section has charts, and a table with the role of each head. A role is the kind of character to which a head
-    attends most. If `bukva attention` has not studied this GPT, the only content is `missing`, a sentence that says how to do it.
+    attends most. If `bukva attention` has not studied this GPT, the only content is `missing`: a sentence about what to
+    do.
 
     Args:
         folder: the folder with attention.json.

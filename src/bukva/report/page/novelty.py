@@ -2,8 +2,8 @@
 
 The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
 do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
-models using Rusty-DAWG". The search for copies is exact: if the hashes of two passages are equal, the
-passages are also compared character by character (corpus/repeats/grams.py).
+models using Rusty-DAWG". The search for copies is exact: if the hashes of two passages are equal,
+the passages are also compared character by character (corpus/repeats/grams.py).
 """
 
 import re

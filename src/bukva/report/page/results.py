@@ -189,8 +189,8 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
     return {
         "intro": f"{model} gave {percent(better)} of the characters of {SPLIT} a higher probability than the best "
-        f"n-gram model ({labels[counted]}). The n-gram model gave {percent(worse)} a higher probability. For the remaining "
-        f"{percent(below)}, both were worse than chance.",
+        f"n-gram model ({labels[counted]}). The n-gram model gave {percent(worse)} a higher probability. For the "
+        f"remaining {percent(below)}, both were worse than chance.",
         "legend": LEGEND,
         "work": work_label(scores.works[int(characters.work[shown.start])].name),
         "parts": list(zip(characters.text[shown], classes, notes, strict=True)),
