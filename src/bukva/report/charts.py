@@ -103,12 +103,12 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Draw what each split is composed of as bars, for example one bar per author and split.
+    """Draw the composition of each split as bars, for example with one bar per author and split.
 
     Args:
         rows: one row per label (such as an author) and split, with columns `label`, `split`, `colour`, `chars` (number
             of characters) and `share` (these characters as a fraction of the split).
-        by: what a label is, such as "author". It is used in the description for screen readers.
+        by: the kind of label, such as "author". The description for screen readers contains this word.
     """
     labels = rows["label"].unique().tolist()
     bars = (
@@ -147,7 +147,7 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
 
 
 def by_position(rows: pd.DataFrame) -> Spec:
-    """Draw bits per character by position in the work, with one line per model.
+    """Draw the bits per character by position in the work, with one line per model.
 
     Args:
         rows: one row per model and range of positions, with columns `model`, `colour`, `before` (the position at which

@@ -27,9 +27,9 @@ COMMAND = f"bukva seeds {SEEDS}"
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons, and save the verdict of each comparison in the MLflow run of its setting B.
+    """Print comparisons of a setting B with a setting A, and save each verdict in the MLflow run of B.
 
-    If B did not run in this project, its verdict is only printed.
+    If B did not run in this project, the verdict is only printed.
     """
     print_comparisons(comparisons, as_json)
     if sum(map(_save_verdict, comparisons)):
@@ -103,10 +103,10 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return a shell command that adds seeds to A and B, where they have fewer than SEEDS seeds.
+    """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS seeds.
 
-    The command checks out each setting and then runs `bukva seeds`, which queues trainings of the checked-out setting.
-    It begins with the setting that is already checked out, and ends with `dvc queue start`.
+    The command checks out a setting and then runs `bukva seeds`, which queues trainings of the checked-out setting. The
+    setting that is already checked out comes first. At the end, `dvc queue start` runs the queued trainings.
     """
     few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"

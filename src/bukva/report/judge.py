@@ -41,11 +41,11 @@ def interval(judged: Try) -> tuple[float, float]:
 
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
-    """Print the verdict on a try, the numbers of all tries and of kept tries, and the next significance level.
+    """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try.
 
     Args:
         judged: a try, that is, a setting that was tested against the baseline.
-        ledger: all tries so far. The significance level of the next test depends on them.
+        ledger: all tries so far. They determine the significance level for the next try.
         as_json: print the fields of `judged` and the key `next_level` as JSON instead of sentences.
     """
     if as_json:
@@ -66,7 +66,7 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
-    """Print all tries of the ledger as a table with a summary below. With `as_json`, print the ledger as JSON."""
+    """Print the ledger, the list of all tries, as a table with a summary below. With `as_json`, print it as JSON."""
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
@@ -105,7 +105,10 @@ def _row(each: Try) -> list[str]:
 
 
 def print_selection_bias(ledger: Ledger) -> None:
-    """Print how much too good the last kept try's score on val may be, because tries were selected by such scores."""
+    """Print an upper bound on the selection bias in the score of the last kept try on val.
+
+    Tries are kept or discarded by their scores on val, so a part of a good score may be luck.
+    """
     print(
         "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try "
         f"on val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."

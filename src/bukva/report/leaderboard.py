@@ -52,9 +52,9 @@ def text_name(rows: Sequence[Row]) -> str:
 
 
 def best_of(rows: Sequence[Row]) -> str:
-    """Return a sentence about the best setting of `rows`, which is the first.
+    """Return a sentence about the best setting, which is the first of `rows`.
 
-    All `rows` were scored on the same text, which is not the text of the baseline.
+    All `rows` were scored on the same text. The baseline was scored on another text.
     """
     best = rows[0].setting
     return (
@@ -66,7 +66,7 @@ def best_of(rows: Sequence[Row]) -> str:
 def table(
     board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table of settings. All of them were scored on the same text.
+    """Return the header and the rows of a table of settings that were scored on the same text.
 
     Args:
         board: the leaderboard.

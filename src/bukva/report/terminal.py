@@ -79,10 +79,10 @@ def _label(row: Row) -> str:
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """Return sentences that explain the GPT's score on val and compare it with other models.
+    """Return sentences that explain the GPT's score on val, and compare the score with those of two other models.
 
-    The explanation says among how many equally likely characters a guess would be as uncertain. The other models are
-    the best n-gram model and the bigram. `scores` is the content of reports/scores.json.
+    A score of b bits is explained as a uniform guess among 2^b characters. The other models are the best n-gram model
+    and the bigram. `scores` is the content of reports/scores.json.
     """
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]

@@ -195,7 +195,7 @@ def _page(name: str, _: object) -> str:
 
     Args:
         name: an experiment, a branch, a tag, a commit or "workspace"; "" for all experiments.
-        _: the return value of `_state`. A page stays in the cache under this value, so a new value rebuilds the page.
+        _: the return value of `_state`. It is part of the cache's key, so a page is rebuilt when a result has changed.
     """
     if not name:
         return overview(LINKS, served=True)
@@ -265,7 +265,7 @@ def _learner(library: Library, request: TextRequest) -> Learner | None:
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield JSON lines, several at a time. The first line is the scored text, and each other line is a new piece."""
+    """Yield JSON lines, several at a time. The first line is the scored text, and the other lines continue the text."""
     yield _line(_scored(writer, text))
     batch, sent_at = "", 0.0
     for piece in writer.write(text, sampling):

@@ -39,10 +39,10 @@ class Learner:
 
     @contextmanager
     def shared_writer(self, texts: Sequence[str]) -> Iterator[Writer]:
-        """Open a writer that has learned from `texts` for a `with` block. It also learns from each text that it scores.
+        """Provide a writer that has learned from `texts`. The writer also learns from each text that it scores.
 
-        All calls share one set of n-gram counts, so another call waits until the `with` block ends. Keep the block
-        short.
+        All calls share one set of n-gram counts, so another call waits until the `with` block of this call ends.
+        Keep the block short.
         """
         with self._lock:
             yield self._learn(self._reader, texts)
@@ -74,7 +74,10 @@ class LearningWriter(Writer):
         super().__init__(_Mixture(self._gpt, reader), writer.tokenizer, writer.machine)
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits. Each piece is added to the n-gram counts after it is scored."""
+        """Return the bits of each piece of a text. A piece is a character or a token.
+
+        Each piece is added to the n-gram counts after it is scored.
+        """
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:

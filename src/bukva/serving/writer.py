@@ -127,7 +127,7 @@ class Writer:
 
         Args:
             text: the text.
-            unknown: as in `generate`.
+            unknown: what to do with characters outside the vocabulary (see `generate`).
 
         Raises:
             BukvaError: the text is too short, or it still has characters outside the vocabulary after `unknown` was
@@ -165,7 +165,7 @@ class Writer:
         Args:
             name: PROMPT or TEXT. Error messages contain this name, and the minimum length of the text depends on it.
             text: the text.
-            unknown: as in `generate`.
+            unknown: what to do with characters outside the vocabulary (see `generate`).
 
         Raises:
             BukvaError: the result still has unknown characters, or is too short.
@@ -194,11 +194,14 @@ class Writer:
         return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """Return each character of a text that is outside the vocabulary once. The text is first `composed`."""
+        """Return the characters of a text that are outside the vocabulary, without duplicates.
+
+        The text is first converted to the Unicode form that `composed` chooses.
+        """
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
-        """Yield each piece of the continuation of a prompt as soon as it is generated.
+        """Continue a prompt. Yield each piece (a character or a token) as soon as it is generated.
 
         The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
         numbers are the same as in stage sample for its first prompt.
@@ -221,7 +224,10 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits. Long texts are scored in overlapping windows."""
+        """Return the bits of each piece of a text. A piece is a character or a token.
+
+        A long text is scored in overlapping windows.
+        """
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
@@ -233,7 +239,10 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """Return the `n` likeliest next pieces of a text as (piece, probability), in descending order."""
+        """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first.
+
+        A piece is a character or a token.
+        """
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]

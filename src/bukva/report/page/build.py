@@ -157,9 +157,9 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
 
 
 def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
-    """Return the contents of the page section about one text, with a table and charts.
+    """Return the contents of the page section about one text: a table and charts of the settings scored on this text.
 
-    `rows` are the settings that were scored on this text.
+    `rows` are these settings.
     """
     names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
     return {
@@ -182,7 +182,7 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 
 
 def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """Draw the scores of the settings as a dot plot with one line per setting and one dot per seed."""
+    """Draw the scores of settings as a dot plot, with one line per setting and one dot per seed."""
     points = pd.DataFrame(
         {
             "label": row.setting.name,
@@ -198,9 +198,9 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """Return two charts of the loss curves of the best settings, by the title of the x axis.
+    """Return two charts of the loss curves of the best settings.
 
-    The x axis of the first chart shows updates, and that of the second chart shows characters seen.
+    The keys are the titles of the x axes, "updates" and "characters seen".
     """
     # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(

@@ -2,8 +2,8 @@
 
 The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
 do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
-models using Rusty-DAWG". The search for copies is exact: if the hashes of two passages are equal,
-the passages are also compared character by character (corpus/repeats/grams.py).
+models using Rusty-DAWG". The search for copies is exact: passages with equal hashes are also compared character by
+character (corpus/repeats/grams.py).
 """
 
 import re
@@ -46,7 +46,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Novelty:
-    """Statistics of how much of a group of texts occurs in `train`.
+    """Statistics of how much of a group of texts also occurs in `train`.
 
     copies: for each text, its copied passages from left to right. Of overlapping passages, only the longest is kept.
     seen: fraction of the n-grams of all texts that occur in `train`, by n; None if every text is shorter than n.

@@ -96,10 +96,10 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the 95 % interval (low, high) of the score on val of a model or baseline.
+    """Return the 95 % interval of a score on val, as (low, high).
 
-    `key` is its key in scores.json. Both ends are equal to the score if the text is too short for an interval, or if
-    the scores of the individual characters were not stored.
+    `key` is the key of the model or baseline in scores.json. Both ends are equal to the score if the text is too short
+    for an interval, or if the scores of the individual characters were not stored.
     """
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
@@ -125,9 +125,9 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Return two charts of the loss curves of all models, by the title of the x axis.
+    """Return two charts of the loss curves of all models.
 
-    The x axis of the first chart shows updates, and that of the second chart shows characters seen.
+    The keys are the titles of the x axes, "updates" and "characters seen".
     """
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
@@ -172,10 +172,11 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Compare an n-gram model, which only counts, with the learned network on each scored character.
+    """Return the contents of the page section that compares counting with learning.
 
-    Return the contents of a page section. A sentence says how often each of the two predictors was better. In a passage
-    of text, the CSS class of each character colors the character by the better predictor.
+    On each scored character, the best n-gram model is compared with the neural network, which is the GPT without its
+    n-grams. A sentence says how often each of the two was better. The colors of a passage of text show which of the two
+    was better on each character.
     """
     scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]

@@ -64,7 +64,10 @@ def samples(experiment: Experiment) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the text as one piece. If it has more than MOST_HUMAN characters, return N_PIECES evenly spaced pieces."""
+    """Return the pieces of held-out text with which the samples are compared.
+
+    A text of up to MOST_HUMAN characters is one piece. From a longer text, N_PIECES evenly spaced pieces are taken.
+    """
     if len(text) <= MOST_HUMAN:
         return [text]
     length = MOST_HUMAN // N_PIECES
@@ -99,7 +102,7 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
     """Return the contents of the page section about the loss of groups of characters.
 
     The section has one chart per way of grouping, for example by author. Each chart shows the bits per character of the
-    groups under the GPT and the best n-gram model. A GPT with n-grams is also shown without them.
+    groups under the GPT and under the best n-gram model. For a GPT with n-grams, it also shows the GPT without them.
     """
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
@@ -169,7 +172,7 @@ def calibration(experiment: Experiment) -> dict[str, Any]:
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     """Return the contents of the page section about the corpus.
 
-    The section shows the size of the corpus, a table of its splits, and charts of what each split is composed of.
+    The section shows the size of the corpus, a table of its splits, and charts of the composition of each split.
 
     Args:
         experiment: the result that the page describes.
@@ -201,7 +204,7 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
-    """Draw what each split is composed of, by author, category or decade. Return None if there is only one group.
+    """Draw the composition of each split by author, category or decade. Return None if there is only one group.
 
     Args:
         split: the content of reports/split.json.
@@ -222,7 +225,7 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 def _chars_by(by: str, table: Any) -> pd.Series:
     """Return the number of characters of each group, by the name of the group.
 
-    `by` is the kind of group, such as "author". `table` already maps names to numbers, or it is a list of rows. The
-    numbers of rows with the same name are added. For example, an author has one row per category.
+    `by` is the kind of group, such as "author". `table` is a dictionary from names to numbers, or a list of rows. If
+    several rows have the same name, their numbers are added. For example, an author has one row per category.
     """
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()
