@@ -210,8 +210,8 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         "data/scores has no scores on test. Set `split.test` above 0 and run `dvc repro evaluate`.\n"
     )
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
-    for looks in (1, 2):
+    for times in ("once", "2 times"):
         _, said, counted = bukva("scores", "--all", "--test")
         assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
         assert "improves the GPT by 0.123 bits" in said
-        assert counted == f"Number of times that scores on this test text have been shown: {looks}\n"
+        assert counted == f"Scores on this test text have now been shown {times}.\n"

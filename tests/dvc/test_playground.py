@@ -173,7 +173,7 @@ def test_a_browser_stops_a_long_text_and_shows_an_error_as_a_sentence(served, ad
         column.locator("option").first.evaluate("one => { one.value = 'gone/gpt'; }")
         page.get_by_role("button", name="Write", exact=True).click()
         expect(column.locator(".status.error")).to_have_text(
-            "gone/gpt: this model is not available. Reload the page to see the available models."
+            "Model gone/gpt is not available. Reload the page to see the available models."
         )
         expect(page.locator(".column").last.locator(".written span").first).to_be_visible()  # the other goes on
 

@@ -22,8 +22,8 @@ def test_compare_prints_both_lines_counts_looks_at_test_and_leaves_the_checkout_
     assert done.exit_code == 0, done.output
     assert "On this test text, model two-heads and the mean of 2 models main " in done.stdout
     assert "settings two-heads against main" in done.stdout
-    assert done.stderr == "Number of times that scores on this test text have been shown: 1\n"
-    assert "so far: 2" in bukva("compare", "main", "two-heads", "--test", "--json").stderr
+    assert done.stderr == "Scores on this test text have now been shown once.\n"
+    assert "shown 2 times" in bukva("compare", "main", "two-heads", "--test", "--json").stderr
     assert json.loads(bukva("compare", "two-heads", "--json").stdout)[0]["a"]["name"] == "HEAD"  # the baseline
     without = bukva("compare", "workspace", "two-heads", "--json")
     assert without.stderr == ""
@@ -88,8 +88,8 @@ def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukv
     assert done.exit_code == 0, done.output
     assert "HEAD (2 seeds)" in done.stdout
     assert "two-heads" in done.stdout
-    assert "No result (failed: stage train-gpt: " in done.stdout
-    assert "so far: 0 (to show them: `bukva experiments --test`)" in done.stdout
+    assert "Experiments without a result (failed: stage train-gpt: " in done.stdout
+    assert "have not been shown yet. To show them, run `bukva experiments --test`." in done.stdout
     assert not any("test" in row for row in json.loads(bukva("experiments", "--json").stdout)["rows"])
     with_test = json.loads(bukva("experiments", "--test", "--json").stdout)
     assert all(len(row["test"]) == len(row["seeds"]) for row in with_test["rows"])

@@ -51,7 +51,8 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))
     assert (board.winner.n_settings, board.winner.unused_seeds) == (3, [])
     assert any(
-        "c1337: the best of 3 settings on val (gain expected from luck alone: 0.0" in line and "bukva seeds 4" in line
+        "c1337 is the best of 3 settings on val. The gain expected from luck alone is 0.0" in line
+        and "bukva seeds 4" in line
         for line in sentences(board)
     )
 
@@ -67,7 +68,7 @@ def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(
     assert board.winner.on_unused_seeds.b.seeds == [8, 9, 10]
     assert board.winner.on_unused_seeds.verdict.verdict == "better"
     assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
-    assert any("from fresh seeds, which had no influence on the choice" in line for line in sentences(board))
+    assert any("with fresh seeds, which had no influence on the choice" in line for line in sentences(board))
 
 
 def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_that_it_shares(known):
@@ -77,7 +78,9 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
     board = leaderboard("HEAD", "gpt")
     assert [row.setting.other_names for row in board.rows] == [["other seed of samples", "the same"]]
     said = sentences(board)
-    assert "other seed of samples has the same training and scores as HEAD. It differs only in sample.seed=5." in said
+    assert (
+        "other seed of samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said
+    )
     assert not any(line.startswith(("Only the baseline", "the same:")) for line in said)
 
 
@@ -93,7 +96,7 @@ def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known
     board = leaderboard("HEAD", "gpt")
     assert (board.winner.best.names, board.winner.luck) == (["better"], None)  # there is no noise floor
     said = "\n".join(sentences(board))
-    assert "luck alone: unknown" in said
+    assert "luck alone is unknown" in said
     assert "bukva seeds 5" in said
 
 
@@ -139,8 +142,11 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["window"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
-    assert "window: not compared. window and HEAD cannot be compared, because they were scored with" in said
-    assert "No result (stage evaluate has not run): partial." in said
+    assert (
+        "window was not compared with the baseline. window and HEAD cannot be compared, because they were scored with"
+        in said
+    )
+    assert "Experiments without a result (stage evaluate has not run): partial." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(
         BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline\. Run `make repro`"

@@ -123,7 +123,7 @@ def test_decomposed_letters_of_a_prompt_and_of_a_text_are_composed():
 def test_a_vocabulary_without_a_space_cannot_replace_by_one():
     with pytest.raises(
         BukvaError,
-        match="unknown='replace' needs a space in the vocabulary, but it has none; use another text or unknown='drop'",
+        match="unknown='replace' needs a space, which the vocabulary does not have; use another text or 'drop'",
     ):
         small_writer("аб").generate("аx", unknown="replace")
 

@@ -260,7 +260,7 @@ def scores(
 ) -> None:
     """Print the scores of the last run."""
     from bukva.compare.records import looks_at_test
-    from bukva.report.terminal import context, headline, show, table
+    from bukva.report.terminal import context, headline, show, table, times_shown
     from bukva.text.scores import ABOUT
     from bukva.tracking.journal import start_sync
 
@@ -277,10 +277,7 @@ def scores(
     shown = table(saved, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
-        print(
-            f"Number of times that scores on this test text have been shown: {looks_at_test(texts['test'], more=1)}",
-            file=sys.stderr,
-        )
+        print(times_shown(looks_at_test(texts["test"], more=1)), file=sys.stderr)
     start_sync()  # stage publish may not have run: DVC skips it if its inputs match dvc.lock
     print("\nTo see the losses of both models: `bukva ui`")
 

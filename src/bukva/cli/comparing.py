@@ -55,6 +55,7 @@ def compare(
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
     from bukva.report.comparison import show_and_save
+    from bukva.report.terminal import times_shown
 
     if len(names) == 1:
         names = [default_baseline(), *names]
@@ -66,7 +67,7 @@ def compare(
     show_and_save(comparisons, as_json=json)
     if test:
         n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)
-        print(f"Number of times that scores on this test text have been shown: {n}", file=sys.stderr)
+        print(times_shown(n), file=sys.stderr)
     if exit_code:
         raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
 

@@ -1,8 +1,8 @@
 """Build the charts as Vega-Lite specifications.
 
 A browser draws the charts on HTML pages, and vl-convert writes them as PNG files. Texts and lines use the text color of
-the page (currentColor), so a chart is legible on light and on dark pages. A model has the same color on all charts. In
-the data of a chart, the column `colour` has the color of each row. Every chart has a description for screen readers.
+the page (currentColor), so a chart is legible on light and on dark pages. A model has the same color on all charts. The
+column `colour` of a chart's data has the color of each row. Every chart has a description for screen readers.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
 MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
-LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the class .b1, ..., .b6 of page.css
+LEVELS = (1, 2, 4, 6, 8, 11)  # smallest bits of a character with the CSS class .b1, ..., .b6 of page.css
 ROW = 24  # height of a row of a chart in pixels
 BITS = "bits per character"
 TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks; a chart narrower than 300 pixels has fewer
-BEGINNING = 0.3  # fraction of a training. Its losses up to there are so high that the y axis leaves them out.
+BEGINNING = 0.3  # fraction of a training whose losses are not shown, because they are much higher than later losses
 FONT_SIZE = 13  # pixels; the text of a page has 16
 WIDTH = 700  # pixels before scaling: width of the PNG of a chart that fills its container on a page
 SCALE = 1.25  # scale factor of PNGs
@@ -47,17 +47,17 @@ FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": "
 
 
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
-    """Draw a dot plot. All dots of a label are on the same horizontal line.
+    """Draw a dot plot with one horizontal line per label.
 
-    A gray bar on the line spans the interval from `low` to `high`. If `rows` does not have these columns, the bar spans
-    the dots of the line.
+    On each line, a gray bar spans the interval from `low` to `high`. If `rows` does not have these columns, the bar
+    spans all dots of the line.
 
     Args:
         rows: one row per dot, with columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip
             of a dot shows all columns except `colour`. Labels are drawn from top to bottom in the order of the rows.
         title: the title of the x axis.
         description: the description for screen readers.
-        series: the column whose values the legend lists with their colors. With "", no legend is drawn.
+        series: the name of the column that the legend explains, or "" for a chart without a legend.
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
@@ -76,14 +76,14 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
 
 
 def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
-    """Draw loss curves of models: solid lines for val, dashed lines for train.
+    """Draw the loss curves of models, with solid lines for val and dashed lines for train.
 
-    The y axis covers only the losses after the first part of each training (see BEGINNING).
+    The y axis covers only the losses after the first 30 % of each training (BEGINNING). Earlier losses are much higher.
 
     Args:
         points: one row per point of a curve, with columns `model`, `colour`, `split`, `bits` (the loss in bits per
-            character), and the column whose name is `x`.
-        x: the column that the x axis shows.
+            character), and the column that `x` names.
+        x: the name of the column that the x axis shows.
         title: the title of the x axis.
     """
     last = points.groupby(["model", "split"])[x].transform("max")
@@ -103,12 +103,12 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Draw the composition of each split, for example by author, as bars.
+    """Draw the composition of each split as bars, for example with one bar per author and split.
 
     Args:
-        rows: one row per label (for example, an author) and split, with columns `label`, `split`, `chars`, `share`
-            (`chars` as a fraction of the characters of the split) and `colour`.
-        by: the kind of label, such as "author". The description for screen readers contains it.
+        rows: one row per label (such as an author) and split, with columns `label`, `split`, `colour`, `chars` (number
+            of characters) and `share` (these characters as a fraction of the split).
+        by: the kind of label, such as "author". The description for screen readers contains this word.
     """
     labels = rows["label"].unique().tolist()
     bars = (
@@ -126,15 +126,15 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
 
 
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
-    """Draw the tries of `bukva judge` in their order.
+    """Draw the scores of the tries of `bukva judge`, by number of the try.
 
-    A try (a changed setting) is a dot on an interval, in the color of its verdict. A gray line shows the score of the
-    baseline after each try.
+    A try is a changed setting that was compared with the baseline. It is drawn as a dot with an interval, in the color
+    of its verdict. A gray line shows the score of the baseline after each try.
 
     Args:
         rows: one row per try, with columns `number` (of the try), `bits`, `low` and `high` (the ends of the interval),
             `verdict` and `colour`. The tooltip of a dot shows all columns except `colour`.
-        baseline: columns `number` (of a try) and `bits` (the score of the baseline after this try).
+        baseline: one row per try, with columns `number` and `bits` (the score of the baseline after the try).
         description: the description for screen readers.
     """
     x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
@@ -147,11 +147,11 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
 
 
 def by_position(rows: pd.DataFrame) -> Spec:
-    """Draw how the score of each model changes with the position in the work, as one line per model.
+    """Draw the bits per character by position in the work, with one line per model.
 
     Args:
-        rows: one row per model and group of positions, with columns `model`, `colour`, `before` (the position at which
-            the group is drawn), `bits` (per character of the group) and `chars` (number of characters of the group).
+        rows: one row per model and range of positions, with columns `model`, `colour`, `before` (the position at which
+            the range is drawn), `bits` (mean bits per character in the range) and `chars` (number of characters).
     """
     chart = (
         alt.Chart(rows)
@@ -171,11 +171,14 @@ def by_position(rows: pd.DataFrame) -> Spec:
 
 
 def reliability(rows: pd.DataFrame) -> Spec:
-    """Draw a reliability diagram: the accuracy of the GPT by its confidence. The diagonal is perfect calibration.
+    """Draw a reliability diagram, which shows the accuracy of the GPT by its confidence.
+
+    The confidence of a prediction is the probability of the likeliest id. On the dashed diagonal, accuracy equals
+    confidence.
 
     Args:
-        rows: one row per bin of confidence, with columns `confidence` (the mean), `right` (the accuracy) and
-            `predictions` (the number of predictions).
+        rows: one row per bin of predictions with similar confidence, with columns `confidence` (the mean of the bin),
+            `right` (the accuracy) and `predictions` (the number of predictions).
     """
     fraction = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
     x = alt.X("confidence:Q", title="confidence of the GPT", **fraction)
@@ -196,9 +199,9 @@ def reliability(rows: pd.DataFrame) -> Spec:
 
 
 def colors(rows: pd.DataFrame, name: str) -> alt.Color:
-    """Return the color encoding of column `name`, whose colors are in column `colour` of the same rows.
+    """Return a color encoding of column `name`. The color of each value is in column `colour` of `rows`.
 
-    The legend lists the values in the order of the rows.
+    The legend lists the values in the order of `rows`.
     """
     first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # columns of the legend, by the width of the chart in pixels
@@ -211,7 +214,7 @@ def colors(rows: pd.DataFrame, name: str) -> alt.Color:
 
 
 def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
-    """Return the lines of a tooltip: the name and the value of each column except `colour`."""
+    """Return a tooltip that shows the name and the value of each column of `rows` except `colour`."""
     return [
         alt.Tooltip(f"{name}:Q", format=FORMATS[name]) if name in FORMATS else alt.Tooltip(f"{name}:N")
         for name in rows.columns.drop("colour", errors="ignore")
@@ -219,14 +222,17 @@ def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
 
 
 def visible(text: str) -> str:
-    """Replace newlines, spaces and tabs by symbols, and other unprintable characters by codes such as U+200B."""
+    """Replace newlines, spaces and tabs by visible symbols, and other unprintable characters by codes like U+200B."""
     return "".join(
         WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
     )
 
 
 def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
-    """Draw a dashed horizontal line at `value` on the y axis `y`. Write `label` and `value` above its right end."""
+    """Draw a dashed horizontal line at `value`, with `label` and `value` above the right end of the line.
+
+    `y` is the encoding of the y axis.
+    """
     name = str(y.shorthand).partition(":")[0]
     base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
     line = base.mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
@@ -268,9 +274,9 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
 
 
 def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write `charts`, name -> specification, as files NAME.png in `folder`, with black text on white.
+    """Write each chart as a PNG file in `folder`, with black text on white.
 
-    On one machine, the same chart always gives the same bytes.
+    The keys of `charts` are the file names without ".png". On one machine, the same chart always gives the same bytes.
     """
     for name, spec in charts.items():
         drawn = {**spec, "background": "white"}

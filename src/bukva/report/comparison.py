@@ -1,4 +1,7 @@
-"""Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON."""
+"""Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON.
+
+A setting is the code and all parameters of an experiment except the seed. It may have been trained with several seeds.
+"""
 
 import json
 import re
@@ -19,21 +22,24 @@ from bukva.report.terminal import show
 from bukva.tracking.journal import save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
-SEEDS = 5  # recommended number of seeds of a setting, from which the noise floor can be estimated
+SEEDS = 5  # recommended number of seeds of a setting; enough to estimate the variation between seeds
 COMMAND = f"bukva seeds {SEEDS}"
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons. If setting B of a comparison ran in this project, also save the verdict in B's MLflow run."""
+    """Print comparisons of a setting B with a setting A, and save each verdict in the MLflow run of B.
+
+    If B did not run in this project, the verdict is only printed.
+    """
     print_comparisons(comparisons, as_json)
     if sum(map(_save_verdict, comparisons)):
         start_sync()
 
 
 def _save_verdict(comparison: Comparison) -> bool:
-    """Save a verdict as a tag and an artifact of the MLflow run of setting B.
+    """Save a verdict as a tag and an artifact of the MLflow run of setting B. Return whether it was saved.
 
-    Return False if the verdict was not saved, because B did not run in this project.
+    The verdict is not saved if B did not run in this project.
     """
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.row}.{comparison.split}"
@@ -53,7 +59,10 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
 
 
 def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of a table of A and B: their scores, their costs, and the parameters that differ."""
+    """Return the header and the rows of a table that compares A and B.
+
+    The table has a column for each setting. Its rows are scores, costs, and the parameters that differ.
+    """
     both = comparison.a, comparison.b
     values_by_name = {
         "bits per character": [score_of(setting, comparison.split) for setting in both],
@@ -72,7 +81,7 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the lines that describe a comparison: first the headline with the verdict, then remarks on the verdict."""
+    """Return the lines that describe a comparison. The first line states the verdict; the others explain it."""
     a, b, verdict = comparison.a, comparison.b, comparison.verdict
     headline = settings_line(verdict, a.name, b.name, more_seeds(comparison))
     lines = [headline, text_line(verdict, a.name, b.name, comparison.split)]
@@ -94,10 +103,10 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return a command line that trains more seeds of each of the two settings that has fewer than SEEDS.
+    """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS seeds.
 
-    `bukva seeds` trains the setting that is checked out, so the command line first checks out each setting. A setting
-    that is already checked out is trained first.
+    The command checks out a setting and then runs `bukva seeds`, which queues trainings of the checked-out setting. The
+    setting that is already checked out comes first. At the end, `dvc queue start` runs the queued trainings.
     """
     few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
@@ -106,7 +115,7 @@ def more_seeds(comparison: Comparison) -> str:
 
 
 def _checkout(setting: Setting) -> str:
-    """Return a command that checks out a setting, with "&&" at its end, or "" if the setting is already checked out."""
+    """Return a shell command, followed by "&&", that checks out a setting. Return "" if it is already checked out."""
     known = {member.result.revision.name: member.result.revision for member in setting.members}
     revision = known.get(setting.name, setting.result.revision)
     if revision.is_workspace:
@@ -117,14 +126,14 @@ def _checkout(setting: Setting) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    """Return the sentences and the table of a comparison as Markdown."""
+    """Return a comparison as Markdown: its sentences, then its table."""
     header, rows = table(comparison)
     shown = as_markdown([plain(cell) for cell in header], [[plain(cell) for cell in row] for row in rows])
     return "\n\n".join([*sentences(comparison), shown])
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as a dictionary that can be written as JSON."""
+    """Return a comparison as a dictionary for JSON output."""
     return {
         "a": _setting_json(comparison.a, comparison.split),
         "b": _setting_json(comparison.b, comparison.split),
@@ -150,16 +159,19 @@ def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
 
 
 def cost_json(setting: Setting) -> dict[str, Any]:
-    """Return the seeds of a setting and the cost of one training, as a dictionary that can be written as JSON."""
+    """Return the seeds of a setting and the cost of one training as a dictionary for JSON output."""
     return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
 
 
 def score_of(setting: Setting, split: str) -> str:
-    """Format the score of a setting in bits per character. With several seeds, show the mean ± standard deviation."""
+    """Format the score of a setting on `split` in bits per character.
+
+    For several seeds, return the mean ± the standard deviation, such as "2.750 ± 0.012".
+    """
     scores = setting.scores(split)
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
 
 
 def seconds_of(setting: Setting) -> str:
-    """Format the duration of one training in seconds. Return "unknown" if it was not measured."""
+    """Format the duration of one training in seconds, without the unit. Return "unknown" if it was not measured."""
     return f"{setting.seconds:,.0f}" if setting.seconds is not None else "unknown"

@@ -1,4 +1,8 @@
-"""Print and draw the verdicts of `bukva judge` on tries. A try is a changed setting that may replace the baseline."""
+"""Print and draw the verdicts of `bukva judge`.
+
+A try is a changed setting that is compared with the baseline. The verdict says whether the try replaces the baseline.
+The ledger is the file with all tries and their verdicts.
+"""
 
 import json
 from collections.abc import Callable
@@ -23,29 +27,32 @@ COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"]
 
 
 def line_printer(*, quiet: bool) -> Callable[[str], None]:
-    """Return a function that prints a line immediately, without buffering.
+    """Return a function that prints a line without buffering.
 
-    With `quiet`, which JSON output needs, the function prints nothing.
+    With `quiet`, the function prints nothing. Use this for JSON output.
     """
     return (lambda _: None) if quiet else lambda line: print(line, flush=True)
 
 
 def interval(judged: Try) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of the try's difference from the baseline, in bits per character."""
+    """Return the 95 % interval of a try's difference from the baseline as (low, high), in bits per character."""
     margin = quantile(0.975, judged.df) * judged.se
     return judged.difference - margin, judged.difference + margin
 
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
-    """Print the verdict on a try, the number of tries in the ledger, and the significance level of the next try.
+    """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try.
 
-    With `as_json`, print all values of the try and `next_level` as JSON.
+    Args:
+        judged: a try, that is, a setting that was tested against the baseline.
+        ledger: all tries so far. They determine the significance level for the next try.
+        as_json: print the fields of `judged` and the key `next_level` as JSON instead of sentences.
     """
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
         return
     if not judged.trained.seeds:
-        print(f"Discard {judged.trained.name}: the try was given up before it had a score.")
+        print(f"Discard {judged.trained.name}: this try was abandoned before it had a score.")
         return
     low, high = interval(judged)
     size = f"{abs(judged.difference):.3f} bits, 95 % interval {low:+.3f} to {high:+.3f}"
@@ -54,13 +61,12 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
     print(SENTENCES[judged.verdict].format(name=judged.trained.name, size=size, seeds=len(judged.trained.seeds)))
     kept = sum(each.kept for each in ledger.decided)
     print(
-        f"Tries so far: {len(ledger.decided)}, kept: {kept}. "
-        f"The significance level of the next try is {ledger.next_level:.2g}."
+        f"So far, {kept} of {_tries(ledger)} kept. The significance level of the next try is {ledger.next_level:.2g}."
     )
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
-    """Print all tries of a ledger as a table, and a summary below the table."""
+    """Print the ledger, the list of all tries, as a table with a summary below. With `as_json`, print it as JSON."""
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
@@ -76,13 +82,18 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
 
 
 def sentence(ledger: Ledger) -> str:
-    """Summarize a ledger: the numbers of tries and trainings, and the scores of the current and the first baseline."""
+    """Return sentences with the numbers of tries and trainings, and the scores of the current and first baselines."""
     kept = sum(each.kept for each in ledger.decided)
     return (
-        f"Tries: {len(ledger.decided)}, kept: {kept}, trainings: {ledger.n_trainings} ({FILE}). The baseline is now "
-        f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val; the first baseline had "
-        f"{fmean(ledger.first.bits):.3f}."
+        f"After {ledger.n_trainings} trainings, {kept} of {_tries(ledger)} kept ({FILE}). The baseline is now "
+        f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val. The first baseline had "
+        f"{fmean(ledger.first.bits):.3f} bits."
     )
+
+
+def _tries(ledger: Ledger) -> str:
+    n = len(ledger.decided)
+    return "1 try was" if n == 1 else f"{n} tries were"
 
 
 def _row(each: Try) -> list[str]:
@@ -94,29 +105,33 @@ def _row(each: Try) -> list[str]:
 
 
 def print_selection_bias(ledger: Ledger) -> None:
-    """Print how much too good the winner's score on val may be, because tries were kept or discarded by this score."""
+    """Print an upper bound on the selection bias in the score of the last kept try on val.
+
+    Tries are kept or discarded by their scores on val, so a part of a good score may be luck.
+    """
     print(
-        f"{len(ledger.decided)} tries were kept or discarded by their scores on val. This selection alone can make the "
-        f"winner's score on val too good by as much as {selection_bias(ledger):.3f} bits (docs/research.md)."
+        "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try "
+        f"on val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."
     )
 
 
 def chart(ledger: Ledger) -> charts.Spec:
-    """Draw the score and 95 % interval of each try that has a verdict, and the score of the baseline over time."""
+    """Draw the score of each try that has a verdict, with its 95 % interval, and the baseline's score over time."""
     rows, steps = chart_rows(ledger)
     description = f"Scores of {len(rows)} tries on val with 95 % intervals, and of the baseline."
     return charts.tries(rows, steps, description)
 
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the two tables that `charts.tries` draws: the tries, and the score of the baseline after each try.
+    """Return the two tables that `charts.tries` draws.
 
-    Tries without a verdict or a score are left out. The row with number 0 in the second table is the first baseline.
+    The first table has one row per try. Tries without a verdict or a score are left out. The second table has the
+    baseline's score after each try. Its row with number 0 is the first baseline.
     """
     rows = []
     steps = [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:
-        if not each.trained.seeds:  # the try was given up before it had a score
+        if not each.trained.seeds:  # the try was abandoned before it had a score
             continue
         bits = fmean(each.trained.bits)
         low, high = (bits - each.difference + bound for bound in interval(each))

@@ -1,4 +1,8 @@
-"""Print the leaderboard, and convert it to tables, sentences and JSON."""
+"""Print the leaderboard, and convert it to tables, sentences and JSON.
+
+The leaderboard ranks settings by their scores. A setting is the code and all parameters of an experiment except the
+seed.
+"""
 
 import json
 import shlex
@@ -11,7 +15,7 @@ from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
 from bukva.report.comparison import COMMAND, SEEDS, cost_json, more_seeds, score_of, seconds_of
-from bukva.report.terminal import show
+from bukva.report.terminal import show, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
 
@@ -21,16 +25,16 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
 
     Args:
         board: the leaderboard.
-        looks: how many times scores on the baseline's test text have been shown.
+        looks: the number of times that scores on the baseline's test text have been shown.
         with_test: also show scores on test.
-        as_json: print JSON, without `looks`.
+        as_json: print JSON instead of tables. The JSON does not contain `looks`.
     """
     splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
         print(json.dumps(to_json(board, splits), ensure_ascii=False, indent=2))
         return
-    how_to_show = "" if with_test else " (to show them: `bukva experiments --test`)"
-    looks_line = f"Number of times that scores on this test text have been shown: {looks}{how_to_show}"
+    how_to_show = "" if with_test else " To show them, run `bukva experiments --test`."
+    looks_line = f"{times_shown(looks)}{how_to_show}"
     title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(board.rows)}"
     show(title, *table(board, board.rows, splits), [*sentences(board), looks_line], justify="left")
     for rows in board.others:
@@ -39,7 +43,7 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
 
 
 def text_name(rows: Sequence[Row]) -> str:
-    """Describe the text on which all `rows` were scored: the corpus, its source, and the length of val."""
+    """Describe the text on which all `rows` were scored: the corpus, its source, and its number of val characters."""
     result = rows[0].setting.result
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
@@ -48,9 +52,9 @@ def text_name(rows: Sequence[Row]) -> str:
 
 
 def best_of(rows: Sequence[Row]) -> str:
-    """Return a sentence that names the best of `rows`.
+    """Return a sentence about the best setting, which is the first of `rows`.
 
-    The rows are settings that were scored on the same text, but not on the baseline's text. The best row is the first.
+    All `rows` were scored on the same text. The baseline was scored on another text.
     """
     best = rows[0].setting
     return (
@@ -62,12 +66,12 @@ def best_of(rows: Sequence[Row]) -> str:
 def table(
     board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of a table of settings that were scored on one text.
+    """Return the header and the rows of a table of settings that were scored on the same text.
 
     Args:
         board: the leaderboard.
-        rows: the settings of the table, best on val first.
-        splits: the splits whose scores the table shows.
+        rows: the settings of the table. The setting with the best score on val comes first.
+        splits: the splits for which the table shows scores.
     """
     compared = ["against the baseline"] if rows is board.rows else []
     cells = [
@@ -84,15 +88,16 @@ def table(
 
 
 def _names(setting: Setting) -> str:
-    """Format the names of a setting's experiments and the number of seeds, such as "wide (3 seeds), also wide-2"."""
+    """Format the names of a setting's experiments and its number of seeds, as in "wide (3 seeds), also wide-2"."""
     seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
     return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """Return the difference from the baseline in bits, and the verdict, for example "-0.031" and "better".
+    """Return a row's difference from the baseline in bits per character, and its verdict.
 
-    If the row was not compared with the baseline, the difference is "".
+    An example is ("-0.031", "better"). If the row was not compared with the baseline, the difference is "" and the
+    verdict is "baseline" or "not compared".
     """
     if row.comparison:
         return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
@@ -100,14 +105,15 @@ def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
 
 
 def cost_of(setting: Setting) -> str:
-    """Format the cost of one training: the number of parameters, the number of characters seen, and the seconds."""
+    """Format the cost of one training: the number of parameters, the characters seen, and the duration in seconds."""
     return f"{_short(setting.parameters)} parameters, {_short(setting.chars_seen)} chars, {seconds_of(setting)} s"
 
 
 def changed(row: Row) -> list[str]:
-    """Return the parameters that differ from the baseline as `key=value`, or ["code"] if only the code differs.
+    """List the parameters of a row that differ from the baseline, as strings "key=value".
 
-    After MAX_CHANGED parameters, one entry says how many more there are.
+    If more than MAX_CHANGED parameters differ, the last string gives the number of the parameters that are not listed,
+    such as "2 more". If only the code differs, return ["code"].
     """
     items = [f"{key}={value}" for key, value in row.changed.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
@@ -115,20 +121,21 @@ def changed(row: Row) -> list[str]:
 
 
 def _short(n: int) -> str:
-    """Abbreviate a number, for example 812,160 to 812k."""
+    """Abbreviate a number. For example, 812,160 becomes "812k"."""
     return f"{n / 1e6:.1f}M" if n >= 999_500 else f"{n / 1e3:.0f}k" if n >= 1000 else str(n)
 
 
 def sentences(board: Leaderboard) -> list[str]:
-    """Return the sentences below the table of the baseline's text.
+    """Return the sentences that are printed below the table of settings scored on the baseline's text.
 
-    For example, they explain the verdicts, give the noise floor, and name the experiments without a result.
+    For example, they explain the verdicts, give the noise floor, and name the experiments without a result. The noise
+    floor is the standard deviation of the difference between two trainings that differ only in the seed.
     """
     compared = sum(row.comparison is not None for row in board.rows)
     lines = []
     members = [member for rows in board.texts for row in rows for member in row.setting.members]
     same = [
-        f"{name} has the same training and scores as {member.names[0]}. It differs only in {changed}."
+        f"{name} has the same training and scores as {member.names[0]}. The two differ only in {changed}."
         for member in members
         for name, changed in member.differing.items()
     ]
@@ -137,41 +144,47 @@ def sentences(board: Leaderboard) -> list[str]:
             "Only the baseline has a result yet. Run an experiment, for example `dvc exp run -S model.n_head=8`."
         )
     if compared > 1:
-        lines.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
+        lines.append(f"The verdicts are corrected for {compared} comparisons with the baseline (Holm's method).")
     if board.winner:
         lines.append(_describe_winner(board.winner, board.baseline.name))
     if board.floor.known:
         lines.append(
-            f"Noise floor on {SPLIT}: {board.floor.difference:.3f} bits between two trainings that differ only in the "
-            f"seed ({board.floor.df} degrees of freedom)."
+            f"The noise floor on {SPLIT} is {board.floor.difference:.3f} bits ({board.floor.df} degrees of freedom). "
+            "It is the standard deviation of the difference between two trainings that differ only in the seed."
         )
     else:
-        lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`")
-    lines += [f"{row.setting.name}: not compared. {row.refusal}" for row in board.rows if row.refusal]
-    reasons = dict.fromkeys(reason for _, reason in board.without_result)
+        lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`.")
+    lines += [
+        f"{row.setting.name} was not compared with the baseline. {row.refusal}" for row in board.rows if row.refusal
+    ]
+    names_by_reason = {
+        reason: ", ".join(name for name, why in board.without_result if why == reason)
+        for _, reason in board.without_result
+    }
     return [*lines, *same] + [
-        f"No result ({reason}): {', '.join(name for name, why in board.without_result if why == reason)}."
-        for reason in reasons
+        f"Experiments without a result ({reason}): {names}." for reason, names in names_by_reason.items()
     ]
 
 
 def _describe_winner(winner: Winner, baseline: str) -> str:
     name = winner.best.name
-    luck = f"{winner.luck:.3f} bits" if winner.luck is not None else "unknown"
-    selection = f"{name}: the best of {winner.n_settings} settings on {SPLIT} (gain expected from luck alone: {luck})."
+    luck = f"is {winner.luck:.3f} bits" if winner.luck is not None else "is unknown"
+    selection = (
+        f"{name} is the best of {winner.n_settings} settings on {SPLIT}. The gain expected from luck alone {luck}."
+    )
     if winner.on_unused_seeds:
         fresh = f"{name} on fresh seeds {', '.join(map(str, winner.unused_seeds))}"
         line = settings_line(winner.on_unused_seeds.verdict, baseline, fresh, more_seeds(winner.on_unused_seeds))
-        return f"{selection} Verdict on {SPLIT} from fresh seeds, which had no influence on the choice: {line}"
+        return f"{selection} Verdict on {SPLIT} with fresh seeds, which had no influence on the choice: {line}"
     missing = MIN_SEEDS - len(winner.unused_seeds)
     return (
         f"{selection} To measure its gain, train it with {missing} more seeds that no other setting has: "
-        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`"
+        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`."
     )
 
 
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
-    """Return the leaderboard as a dictionary that can be written as JSON. `splits` are the splits of the scores."""
+    """Return the leaderboard, with the scores on `splits`, as a dictionary for JSON output."""
     winner = board.winner
     return {
         "model": board.baseline.model,

@@ -1,4 +1,4 @@
-"""Print tables and sentences, and describe the scores of a run in words."""
+"""Print tables and sentences in the terminal, and describe the scores of a run in sentences."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from bukva.compare.statistics.wording import better_or_worse
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
-SPLIT = "val"  # the split of the sentences; scores on test are shown only on request, because each time is counted
+SPLIT = "val"  # the split of the sentences; scores on test are only shown on request, and every display is counted
 
 
 def show(
@@ -27,8 +27,8 @@ def show(
         title: the title of the table.
         header: the names of the columns.
         rows: the cells of each row.
-        sentences: the sentences. Each one begins on a new line.
-        justify: the alignment of all columns except the first. The first column is always aligned to the left.
+        sentences: the sentences. Each sentence begins on a new line.
+        justify: the alignment of all columns except the first, which is always aligned to the left.
     """
     table = Table(title=title)
     for i, name in enumerate(header):
@@ -44,14 +44,15 @@ def show(
 def table(
     scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of a table of the scores of a run.
+    """Return the header and the rows of a table with the scores of a run in bits per character.
 
-    The last column is the accuracy on val. The column is missing if the accuracy was not computed.
+    If the accuracy on val was computed, the last column shows it.
 
     Args:
         scores: the content of reports/scores.json.
         with_test: include scores on test.
-        everything: include all models and baselines, not only the bigram, the best n-gram model and the GPT.
+        everything: include all models and baselines. By default, the table contains the bigram, the best n-gram model
+            and the GPT.
     """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
@@ -64,12 +65,12 @@ def table(
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
-    """Format the bits per character of a row on each of `splits`, as "" where the row has no score."""
+    """Format the bits per character of `row` for each of `splits`. A missing score becomes ""."""
     return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
 
 
 def percent(fraction: float | None) -> str:
-    """Format a fraction as a percentage, or return "" for `None`."""
+    """Format a fraction as a percentage, such as "12.3 %". Return "" for `None`."""
     return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
@@ -78,10 +79,10 @@ def _label(row: Row) -> str:
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """Return sentences that describe the GPT's score on val. `scores` is the content of reports/scores.json.
+    """Return sentences that explain the GPT's score on val, and compare the score with those of two other models.
 
-    The sentences explain the score as a guess among equally likely characters, and compare it with the scores of the
-    best n-gram model and of the bigram.
+    A score of b bits is explained as a uniform guess among 2^b characters. The other models are the best n-gram model
+    and the bigram. `scores` is the content of reports/scores.json.
     """
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
@@ -98,7 +99,7 @@ def headline(scores: dict[str, Any]) -> str:
 
 
 def context(scores: dict[str, Any]) -> str:
-    """Return sentences that say how much the GPT gains from a long context, and how all models were scored.
+    """Return a sentence about the GPT's gain from a long context, and a sentence about how all models were scored.
 
     `scores` is the content of reports/scores.json.
     """
@@ -109,3 +110,10 @@ def context(scores: dict[str, Any]) -> str:
         f"{window['length']} {window['unit']}s with stride {window['stride']}, and with the preceding text of the same "
         f"work as context; {ADAPTIVE}."
     )
+
+
+def times_shown(n: int) -> str:
+    """Return a sentence that says how often the scores on a test text have been shown."""
+    if not n:
+        return "Scores on this test text have not been shown yet."
+    return f"Scores on this test text have now been shown {'once' if n == 1 else f'{n} times'}."

@@ -49,7 +49,7 @@ from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.ui import Server, mlflow_server
 
-GRACE_SECONDS = 1  # time after Ctrl-C in which open requests may finish
+GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
 LINKS = [
     ("/", "Experiments"),
     (f"/runs/{WORKSPACE}", "The last run"),
@@ -93,9 +93,9 @@ class TextRequest(Section):
 
     model: the key of the model (library.Choice.key).
     text: the text to score or continue.
-    settings: key of section `sample` of params.yaml -> value to use instead.
+    settings: values that replace those of section `sample` of params.yaml, by key.
     learned: earlier texts from which the model learns before it scores `text`. The model then also learns from `text`.
-        With `None`, it learns from no text.
+        With `None`, the model does not learn.
     """
 
     model: str
@@ -185,9 +185,8 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 # ---- pages of results: built on the first request, and rebuilt when the results have changed
 
 
-_building = (
-    threading.Lock()
-)  # building a page takes seconds; a second request for the page waits, and gets it from the cache
+# Building a page takes seconds. A second request for the same page waits for the lock, and finds the page in the cache.
+_building = threading.Lock()
 
 
 @lru_cache(CACHED_PAGES)
@@ -196,7 +195,7 @@ def _page(name: str, _: object) -> str:
 
     Args:
         name: an experiment, a branch, a tag, a commit or "workspace"; "" for all experiments.
-        _: the return value of `_state`. The cache returns a page only as long as this value is the same.
+        _: the return value of `_state`. It is part of the cache's key, so a page is rebuilt when a result has changed.
     """
     if not name:
         return overview(LINKS, served=True)
@@ -210,7 +209,10 @@ def _page(name: str, _: object) -> str:
 
 
 def _state() -> tuple[object, ...]:
-    """Return values that change whenever a result changes: git refs (also of experiments) and times of files."""
+    """Return values that change whenever a result changes.
+
+    They are the git refs, which include experiments, and the modification times of the files in WATCHED.
+    """
     files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
@@ -249,21 +251,21 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """Score a text.
+    """Score a text for the playground.
 
-    Return the `text` with composed letters, the `scored` pieces with their bits, and the `unknown` characters, which
-    are not in the vocabulary and not scored.
+    Return the `text` in the Unicode form that is scored (see `Writer.composed`), the `scored` pieces of the text with
+    their bits, and the `unknown` characters. Unknown characters are not in the vocabulary, so they are not scored.
     """
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _learner(library: Library, request: TextRequest) -> Learner | None:
-    """Return the learner of the requested model, or None if `request.learned` is `None` or the model cannot learn."""
+    """Return the Learner of the requested model. Return None if no learning is requested or the model cannot learn."""
     return library.learner(request.model) if request.learned is not None else None
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield batches of JSON lines: first the scored text, and then one line for each piece of its continuation."""
+    """Yield JSON lines, several at a time. The first line is the scored text, and the other lines continue the text."""
     yield _line(_scored(writer, text))
     batch, sent_at = "", 0.0
     for piece in writer.write(text, sampling):

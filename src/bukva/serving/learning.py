@@ -1,8 +1,9 @@
-"""Provide writers that learn from the texts of the playground by counting n-grams (bukva.models.ngrams.adaptive).
+"""Let a GPT in the playground learn from texts by counting their n-grams (bukva.models.ngrams.adaptive).
 
-All texts of a request are counted as one work. The n-grams of a work are predictors of their own, so these texts have
-more influence than training text of the same length. The server keeps no state: each request contains all texts to
-learn from, and the counts of earlier requests are removed first.
+All texts of a request are counted as one work. The n-grams of the current work are separate predictors, in addition to
+the n-grams of the training split. So the texts of a request have more influence than training text of the same length.
+The server keeps no state: each request contains all texts to learn from, and the counts of earlier requests are removed
+first.
 """
 
 import threading
@@ -25,7 +26,7 @@ from bukva.text.ids import Ids, bits
 
 
 class Learner:
-    """Create writers that have learned from the texts of a request.
+    """Create writers that have learned from the texts of a request. A writer scores and continues text.
 
     Args:
         writer: a writer whose model is a GPT.
@@ -38,17 +39,18 @@ class Learner:
 
     @contextmanager
     def shared_writer(self, texts: Sequence[str]) -> Iterator[Writer]:
-        """Provide a writer that has learned from `texts`, and learns from each text that it scores.
+        """Provide a writer that has learned from `texts`. The writer also learns from each text that it scores.
 
-        All calls share one set of counts. So another call waits until the `with` block ends. Keep the block short.
+        All calls share one set of n-gram counts, so another call waits until the `with` block of this call ends.
+        Keep the block short.
         """
         with self._lock:
             yield self._learn(self._reader, texts)
 
     def separate_writer(self, texts: Sequence[str]) -> Writer:
-        """Return a writer that has learned from `texts`.
+        """Return a writer that has learned from `texts` and has its own n-gram counts.
 
-        No other writer uses the counts of this writer, so no other request waits while it generates a text.
+        Because the counts are not shared, other requests do not wait while this writer generates a text.
         """
         return self._learn(self._new_reader(), texts)
 
@@ -65,14 +67,17 @@ class Learner:
 
 
 class LearningWriter(Writer):
-    """A writer that mixes the predictions of a GPT with the counts of `reader`."""
+    """A writer that mixes the predictions of a GPT with the predictions of n-gram counts. `reader` has the counts."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._gpt, self._reader = cast("GPT", writer.model), reader
         super().__init__(_Mixture(self._gpt, reader), writer.tokenizer, writer.machine)
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits. After each piece is scored, it is added to the counts."""
+        """Return the bits of each piece of a text. A piece is a character or a token.
+
+        Each piece is added to the n-gram counts after it is scored.
+        """
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
@@ -86,9 +91,9 @@ class LearningWriter(Writer):
 
 
 class _Mixture(LanguageModel):
-    """A language model that mixes the predictions of a GPT with the counts of `reader`.
+    """A language model that mixes the predictions of a GPT with the predictions of n-gram counts.
 
-    It generates one text at a time, and does not learn from the generated text.
+    `reader` has the counts. The model generates one text at a time, and does not learn from the generated text.
     """
 
     def __init__(self, gpt: GPT, reader: Reader) -> None:
@@ -101,10 +106,11 @@ class _Mixture(LanguageModel):
         return self.gpt.new_cache()
 
     def forward(self, ids: Tensor, cache: KVCache | None = None, before: Tensor | None = None) -> Tensor:
-        """Return the (1, 1, V) logits of the id that follows (1, T) `ids`.
+        """Return the logits of the id that follows `ids`.
 
-        The logits of earlier positions are left out, because generation does not need them. `cache` and `before` are
-        as in GPT.forward.
+        The shape of `ids` is (1, T) for T ids, and the shape of the result is (1, 1, V) for a vocabulary of V ids. The
+        logits of earlier positions are left out, because generation does not need them. `cache` and `before` are as in
+        GPT.forward.
         """
         has_context = cache is not None and cache.length > 0
         self._text = torch.cat([self._text if has_context or before is None else before.cpu(), ids.cpu()], dim=1)

@@ -1,4 +1,4 @@
-"""List and load the trained models of the last run, of the last commit and of all experiments."""
+"""List and load the trained models of the last run, the last commit and all experiments."""
 
 import math
 import threading
@@ -27,14 +27,14 @@ CACHED_MODELS = 4  # the playground shows two; the others stay loaded for users 
 
 @dataclass(frozen=True)
 class Choice:
-    """A trained model of the playground. Choices are equal if their models are equal.
+    """A trained model that users can choose in the playground. Two choices are equal if they have the same model.
 
     digest: the digest of the model's folder.
-    is_without_ngrams: whether only the network of a GPT with n-grams is used.
-    key: EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for the network without its n-grams.
+    is_without_ngrams: whether a GPT with n-grams is used without its n-grams.
+    key: EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for a GPT without its n-grams.
     experiment, label: the names of the experiment and of the model on the page.
     bits: bits per character on val, or None if they are unknown.
-    files: name of a file in the model's folder -> path of the file.
+    files: the paths of the files of the model's folder, by file name.
     train: the file with the ids of the training split, or None if the model cannot learn or the file is not available.
     """
 
@@ -65,9 +65,9 @@ class Library:
     def choices(self) -> list[Choice]:
         """Return all models whose files are available, without duplicates.
 
-        The models of the last run come first. Then come the models with the same val text as the first result that has
-        scores, and then the models with other val texts. Within each of these groups, results are sorted by the GPT's
-        score on val.
+        The models of the last run come first. Then come the models that were scored on the val text of the last run (or
+        of the first result with scores, if the last run has none), and then those scored on other texts. Within each of
+        these groups, results are sorted by the GPT's score on val.
 
         Raises:
             BukvaError: no model is available.
@@ -78,12 +78,14 @@ class Library:
         results = sorted(known, key=lambda result: _sort_key(result, text))
         choices = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
         if not choices:
-            raise BukvaError("play: there are no trained models. Run `make repro`, or fetch models with `dvc pull`.")
+            raise BukvaError(
+                "There are no trained models. Run `make repro` to train them, or `dvc pull` to fetch them."
+            )
         self._known = {choice.key: choice for choice in choices}
         return choices
 
     def writer(self, key: str) -> Writer:
-        """Return the writer of a model. Load the model unless it is still loaded.
+        """Return a Writer for a model. The model is loaded from its files if it is not in the cache.
 
         Args:
             key: the `key` of a Choice that the last call of `choices` returned.
@@ -92,7 +94,7 @@ class Library:
             BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
         """
         if key not in self._known:
-            raise BukvaError(f"{key}: this model is not available. Reload the page to see the available models.")
+            raise BukvaError(f"Model {key} is not available. Reload the page to see the available models.")
         with self._lock:  # both columns of the page may request the same model at the same time
             return self._cached_writer(self._known[key])
 
@@ -100,10 +102,10 @@ class Library:
         """Return a Learner for a model, or None if the model cannot learn or its training split is not available.
 
         Args:
-            key: as in `writer`.
+            key: the `key` of a Choice that the last call of `choices` returned.
 
         Raises:
-            BukvaError: as in `writer`.
+            BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
         """
         writer = self.writer(key)
         with self._lock:

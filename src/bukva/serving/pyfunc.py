@@ -1,9 +1,11 @@
-"""Define a trained model that MLflow can serve (a pyfunc model "from code").
+"""Define a trained model that MLflow can serve. In MLflow's terms, it is a pyfunc "model from code".
 
-The registered model contains a copy of this file, together with the code, the weights and the requirements that it
-needs (tracking/models). MLflow runs this copy without the repository and without DVC. Each row of the input has a
-prompt to continue (column `continuation` of the output), a text to score (column `bits_per_char`), or both. The
-parameters of a request are keys of section `sample` of params.yaml, and default to the values of the experiment.
+The registered model contains a copy of this file, and the code, the weights and the list of requirements that this file
+needs (tracking/models). MLflow runs the copy without the repository and without DVC.
+
+Each row of a request has a prompt to continue, a text to score, or both. The answer has the continuation in column
+`continuation` and the score in column `bits_per_char`. The parameters of a request are keys of section `sample` of
+params.yaml. Their defaults are the values of the experiment.
 
 MLflow also runs this file when it saves a model, in a process that may have imported another version of bukva. So
 bukva is imported inside the methods and not at the top of the file.
@@ -35,9 +37,9 @@ class TextModel(PythonModel):
         model_input: pd.DataFrame,
         params: dict[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """Continue the prompt and score the text of each row of `model_input`, and return one row for each.
+        """Continue the prompt and score the text of each row of `model_input`. Return one row per input row.
 
-        `params` are keys of section `sample` of params.yaml with their values.
+        `params` maps keys of section `sample` of params.yaml to the values of this request.
 
         Raises:
             MlflowException: a value is invalid. The server answers with status 400 and the message.
@@ -56,9 +58,8 @@ class TextModel(PythonModel):
                 answers.append(self._writer.answer(row, sampling))
         except BukvaError as error:
             raise MlflowException.invalid_parameter_value(f"{where}{error}") from None
-        return pd.DataFrame(
-            answers, index=model_input.index, dtype=object
-        )  # object, because float would turn None into NaN, which JSON does not have
+        # The dtype is object, because float would turn None into NaN, which JSON does not have.
+        return pd.DataFrame(answers, index=model_input.index, dtype=object)
 
 
 set_model(TextModel())

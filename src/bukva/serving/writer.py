@@ -27,18 +27,18 @@ from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # the end of a decoded text whose last character is incomplete
 FIRST_PROMPT = 1  # a writer draws the same random numbers as stage sample for its first prompt
-FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; the first id of a text has no score
+FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; a text needs two, because its first id is not scored
 ADVICE: dict[Unknown, str] = {  # value of `unknown` -> advice if a text has characters outside the vocabulary
     "error": "use another text, or set unknown to 'drop' or 'replace'",
     "drop": "unknown='drop' would leave nothing of this text; use another text",
-    "replace": "unknown='replace' needs a space in the vocabulary, but it has none; use another text or unknown='drop'",
+    "replace": "unknown='replace' needs a space, which the vocabulary does not have; use another text or 'drop'",
 }
 
 
 class Scored(NamedTuple):
     """A piece of a text and its score.
 
-    text: the piece: one character, or several if the tokenizer joins characters.
+    text: the piece. It is one character, or several if the tokenizer joins characters.
     bits: the score of the piece; None for the first piece of a text, which is not scored.
     """
 
@@ -49,9 +49,9 @@ class Scored(NamedTuple):
 class Writer:
     """Generate and score text in the same precision as stage sample.
 
-    In bf16, the bits of a character differ slightly from those of stage evaluate, which computes in float32. For the
-    GPT of the embedded corpus, the mean difference is 0.004 bits and the largest is 0.12 bits (2,999
-    characters, docs/dev/log.md).
+    In bf16, the bits of a character differ slightly from those of stage evaluate, which computes in float32. For a GPT
+    trained on the sample corpus, the mean difference over 2,999 characters is 0.004 bits, and the largest is 0.12 bits
+    (docs/dev/log.md).
 
     Args:
         model: the trained model.
@@ -81,7 +81,7 @@ class Writer:
         return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
 
     def without_ngrams(self) -> "Writer":
-        """Return a writer that uses only the network of a GPT with n-grams."""
+        """Return a writer for the same GPT without its n-gram counts. Only the neural network predicts."""
         return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
     # ---- for programs: `unknown` says what happens to characters outside the vocabulary; by default, they are an error
@@ -108,11 +108,12 @@ class Writer:
             top_k: sample from this number of likeliest characters; 0 for all.
             top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
             seed: seed of the random numbers.
-            unknown: what to do with characters outside the vocabulary: `error`, `drop`, or `replace` them by a space.
+            unknown: what to do with characters outside the vocabulary. `error` raises an error, `drop` removes them,
+                and `replace` replaces each of them by a space.
 
         Raises:
-            BukvaError: a value is out of range, or the prompt is empty or has characters outside the vocabulary that
-                `unknown` does not remove.
+            BukvaError: a value is out of range, the prompt is empty, or the prompt still has characters outside the
+                vocabulary after `unknown` was applied.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
         sampling = settings({"n_chars": n_chars, **values})
@@ -122,27 +123,29 @@ class Writer:
         """Return the bits per character of a text of two or more characters.
 
         The text is scored in overlapping windows (bukva.models.window_rule). The first character (or token) has no
-        context, so it is neither scored nor counted.
+        context, so it is left out of the mean.
 
         Args:
             text: the text.
-            unknown: as in `generate`.
+            unknown: what to do with characters outside the vocabulary (see `generate`).
 
         Raises:
-            BukvaError: the text is too short, or has characters outside the vocabulary that `unknown` does not remove.
+            BukvaError: the text is too short, or it still has characters outside the vocabulary after `unknown` was
+                applied.
         """
         _, *pieces = self.score(self._checked(TEXT, text, unknown))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     def answer(self, row: Mapping[Any, Any], sampling: Sample) -> dict[str, Any]:
-        """Return the answer of a served model to one row of a request.
+        """Return the answer to one row of a request to MLflow's model server.
 
         Args:
-            row: column -> value. The columns are `prompt`, to be continued, and `text`, to be scored.
+            row: the values of the row by column. The value of `prompt` is continued, and the value of `text` is scored.
             sampling: the settings of the request.
 
         Returns:
-            `continuation`, None without a prompt, and `bits_per_char`, None without a text.
+            `continuation`, which is None if the row has no prompt, and `bits_per_char`, which is None if the row has no
+            text.
 
         Raises:
             BukvaError: the row has neither a prompt nor a text, or `generate` or `bits` raises an error.
@@ -157,15 +160,15 @@ class Writer:
         }
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """Drop or replace the unknown characters of a text, as `unknown` says.
+        """Drop or replace the unknown characters of a text, and check that the model can read the result.
 
         Args:
-            name: the name of the text in error messages, PROMPT or TEXT, which also decides the minimum length.
+            name: PROMPT or TEXT. Error messages contain this name, and the minimum length of the text depends on it.
             text: the text.
-            unknown: as in `generate`.
+            unknown: what to do with characters outside the vocabulary (see `generate`).
 
         Raises:
-            BukvaError: unknown characters are left, or the text is too short.
+            BukvaError: the result still has unknown characters, or is too short.
         """
         readable = without_unknown(self.tokenizer, text, unknown)
         try:
@@ -179,9 +182,9 @@ class Writer:
     # ---- for the playground: characters outside the vocabulary are dropped, and each piece is scored
 
     def readable(self, text: str) -> str:
-        """Return a text (see `composed`) without the characters outside the vocabulary.
+        """Return a text without the characters outside the vocabulary, in the Unicode form that `composed` chooses.
 
-        If nothing is left, return a newline or, if the vocabulary has no newline, its first entry.
+        If nothing is left, return a newline or, if the vocabulary has no newline, the first entry of the vocabulary.
         """
         left_out = dict.fromkeys(map(ord, self.unknown(text)))
         return self.composed(text).translate(left_out) or default_prompt(self.tokenizer)
@@ -191,11 +194,14 @@ class Writer:
         return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the different characters of a text (see `composed`) that are outside the vocabulary."""
+        """Return the characters of a text that are outside the vocabulary, without duplicates.
+
+        The text is first converted to the Unicode form that `composed` chooses.
+        """
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
-        """Yield each piece of the continuation of a prompt as soon as it is generated.
+        """Continue a prompt. Yield each piece (a character or a token) as soon as it is generated.
 
         The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
         numbers are the same as in stage sample for its first prompt.
@@ -218,7 +224,10 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """Return the pieces of a text with their bits. The text is scored in overlapping windows."""
+        """Return the bits of each piece of a text. A piece is a character or a token.
+
+        A long text is scored in overlapping windows.
+        """
         ids = self.encode(text)
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
@@ -230,7 +239,10 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """Return the n likeliest next pieces after a text with their probabilities, the likeliest first."""
+        """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first.
+
+        A piece is a character or a token.
+        """
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
@@ -241,7 +253,7 @@ class Writer:
         return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
 
     def encode(self, text: str) -> Ids:
-        """Drop the unknown characters of a text (see `readable`), and return the (T,) ids of the rest."""
+        """Return the (T,) ids of a text without its unknown characters (see `readable`)."""
         return self.tokenizer.encode(self.readable(text))
 
     def _encode(self, text: str) -> Tensor:
@@ -290,8 +302,8 @@ def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sampl
     """Validate sampling settings.
 
     Args:
-        values: key of section `sample` of params.yaml -> value. `prompts` is not needed.
-        section: the class with the limits of the values.
+        values: the settings, by key of section `sample` of params.yaml. The key `prompts` may be missing.
+        section: the class that defines which values are valid.
 
     Raises:
         BukvaError: a value is invalid.

@@ -23,10 +23,10 @@ POSITIONS = ["first letter of a word", "later letter", "first character after a 
 
 
 class Characters(NamedTuple):
-    """The N scored characters of a split. Character i has score i in the arrays of scores.
+    """The N scored characters of a split. In an array of scores, element i is the score of character i.
 
     text: the characters.
-    work: (N,), for each character, the row number of its work in the table of works.
+    work: (N,), row number of the work of each character in the table of works.
     """
 
     text: str
@@ -53,12 +53,12 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
     Args:
         characters: the N scored characters.
         works: the works, in the order of the table of works.
-        nats: model or baseline -> (N,) nats of the characters.
+        nats: (N,) loss of each character in nats, by name of the model or baseline.
 
     Returns:
-        Way of grouping ("category", "author", "decade", "work", "class of character" or "position in the word") ->
-        table with one row per group. The table has a column of bits per character for each key of `nats`, and the
-        column `chars` with the number of characters.
+        One table per way of grouping: "category", "author", "decade", "work", "class of character" and "position in
+        the word". A table has one row per group. For each key of `nats`, a column has the bits per character. Column
+        `chars` has the number of characters.
     """
     labels_of_works = {
         "category": [work.category for work in works],
@@ -89,15 +89,16 @@ def _class(char: str) -> str:
 
 
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
-    """Return for each of n characters by how many bits a learned predictor is better than a counted one.
+    """Return the lead of a neural network over an n-gram model on each of n characters, in bits.
 
     Args:
-        counted, learned: (n,) nats of the characters under each predictor.
+        counted: (n,) loss of each character in nats under the n-gram model.
+        learned: (n,) loss of each character in nats under the network.
         n_symbols: the number of different characters in the corpus.
 
     Returns:
-        (n,) differences, negative where the counted predictor is better. Characters for which both predictors are worse
-        than a uniform guess among `n_symbols` characters have NaN.
+        (n,) leads, which are negative where the n-gram model is better. The lead is NaN where both models are worse
+        than a uniform guess among `n_symbols` characters.
     """
     lead = bits(1.0) * (counted.astype(np.float64) - learned)
     lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
@@ -105,13 +106,13 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float6
 
 
 def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
-    """Choose a passage of the longest work, and return it as a slice of `work`.
+    """Choose a passage of the longest work. Return the passage as a slice of the characters (or ids).
 
-    The passage begins after the first line end of the work or, if the first half of the work has no line end, at the
-    beginning of the work.
+    The passage begins after the first line of the work. If the first half of the work contains no line end, the passage
+    begins at the beginning of the work.
 
     Args:
-        work: (N,), the work of each character or id, as ascending numbers.
+        work: (N,), the number of the work of each character or id, in ascending order.
         ends_line: (N,), True for the last character or id of a line.
         length: the maximum number of characters or ids in the passage.
     """

@@ -1,4 +1,4 @@
-"""Build the section about attention of the report page. The numbers come from `bukva attention`."""
+"""Build the section of the report page about attention, from the numbers that `bukva attention` has written."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ NUMBERS = "attention.json"
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
 LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
 CELL = 17  # pixels; side of the square that shows one attention weight
-MOST_BARS = 24  # maximum number of heads in the chart of `worth`
+MOST_BARS = 24  # maximum number of heads in the chart that `worth` draws
 MISSING = (
     "The attention of this GPT has not been studied. Run `bukva attention` to study the GPT of the last run (this "
     "takes half a minute). To study another experiment, run `dvc exp apply` first."
@@ -24,14 +24,15 @@ MISSING = (
 
 
 def section(folder: Path, model: str) -> dict[str, Any]:
-    """Return the contents of the page's section about attention: a table with the roles of the heads, and charts.
+    """Return the contents of the page section about attention.
 
-    If the weights of this GPT have not been studied, the only content is `missing`, a sentence that says how to study
-    them.
+    The section has charts, and a table with the role of each head. A role is the kind of character to which a head
+    attends most. If `bukva attention` has not studied this GPT, the only content is `missing`: a sentence about what to
+    do.
 
     Args:
         folder: the folder with attention.json.
-        model: the digest of the GPT's weights, which must be equal to the digest in attention.json.
+        model: the digest of the GPT's weights. If attention.json has another digest, it is about another GPT.
     """
     path = folder / NUMBERS
     numbers = read_json(path) if path.exists() else {}
@@ -41,8 +42,9 @@ def section(folder: Path, model: str) -> dict[str, Any]:
     roles = trained.pivot(index="layer", columns="head", values="best")
     return {
         "missing": "",
-        "intro": f"The first chart shows the attention weights of each head on «{numbers['sentence']}». A row shows "
-        "how one position distributes its attention, and sums to 1. The roles of the heads are measured over "
+        "intro": f"The first chart shows the attention weights of a head on «{numbers['sentence']}». Each row shows "
+        "how one position distributes its attention. The weights of a row sum to 1. The role of a head is the kind of "
+        "character to which the head attends much more than the plain average does. Roles were measured over "
         f"{numbers['windows']['n']} windows of val.",
         "header": ["layer", *(f"head {head}" for head in roles)],
         "rows": roles.reset_index().to_numpy().tolist(),
@@ -58,12 +60,12 @@ def section(folder: Path, model: str) -> dict[str, Any]:
 def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
     """Return the statistics of all heads of the GPT as a table with one row per head.
 
-    Two columns are added: `best` is the best role of the head with its score, and `name` is the layer, the head and
-    `best`.
+    Two columns are added to the statistics. Column `best` has the role of the head (the kind of character to which the
+    head attends most) and the score of this role. Column `name` has the layer, the head, and then the text of `best`.
 
     Args:
         numbers: the content of attention.json.
-        state: "untrained" or "trained".
+        state: whether the table is about the GPT before or after training: "untrained" or "trained".
     """
     rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
     rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
@@ -72,18 +74,19 @@ def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
 
 
 def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np.floating]) -> Spec:
-    """Draw the (T, T) weights of one head: queries are rows, keys are columns."""
+    """Draw the (T, T) attention weights of one head on a sentence of T ids. Rows are queries, columns are keys."""
     chart = heat_map(numbers["parts"], {name: weights}, CELL)
     return to_spec(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
 
 
 def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
-    """Draw attention weights as rectangles, which are more opaque for larger weights.
+    """Draw attention weights as rectangles. A larger weight is drawn as a more opaque rectangle.
 
     Args:
         parts: the T characters or tokens of the sentence.
-        weights: name of a head -> (T, T) weights. The column `head` of the chart's data has the names.
-        cell: the width of a rectangle in pixels, which limits the font size. The caller sets the size of the chart.
+        weights: (T, T) weights of each head, by name of the head. The names become column `head` of the chart's data.
+        cell: the width of a rectangle in pixels, from which the font size is computed. The caller sets the size of the
+            chart.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(
@@ -112,9 +115,9 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
 
 
 def worth(numbers: dict[str, Any]) -> Spec:
-    """Draw how many bits per character are lost when one head averages the past instead of attending.
+    """Draw by how many bits per character the GPT gets worse if a head weights all visible characters equally.
 
-    The first bar is the loss when all heads do so. Below this bar are the MOST_BARS heads with the largest loss, in
+    The first bar is for all heads together. Below are the bars of the MOST_BARS heads with the largest losses, in
     descending order. `numbers` is the content of attention.json.
     """
     lost = numbers["worth"]
@@ -135,8 +138,8 @@ def worth(numbers: dict[str, Any]) -> Spec:
 def context(numbers: dict[str, Any]) -> Spec:
     """Draw the score of the GPT by the length of its context.
 
-    The error bar of a score is the standard error of its difference from the score with the full context. `numbers` is
-    the content of attention.json.
+    An error bar shows the standard error of the difference between a score and the score with the full context.
+    `numbers` is the content of attention.json.
     """
     scores, unit = numbers["context"], numbers["unit"]
     table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})

@@ -30,9 +30,10 @@ MODEL = "gpt"
 
 
 def build(path: Path) -> list[Path]:
-    """Write the page of the last run in this checkout to `path`, and a page of all experiments to the same folder.
+    """Write the page of the last run to `path`, and the page of all experiments to the same folder.
 
-    If the baseline has no result, print the reason, and remove an earlier page of all experiments.
+    If the baseline has no result, the page of all experiments is not written. In this case, the reason is printed, and
+    an earlier version of the page is deleted.
 
     Returns:
         The paths of the written pages. Each page is self-contained: it needs no other file and no network.
@@ -53,13 +54,13 @@ def build(path: Path) -> list[Path]:
 
 
 def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
-    """Return the page of a result as HTML.
+    """Return the report page of one result as HTML.
 
     Args:
-        name: an experiment, a branch, a tag, a commit, or "workspace".
-        links: (URL, title) of each page in the navigation.
+        name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
+        links: the pages in the navigation, each as (URL, title).
         here: the URL of this page, if it is one of `links`. The navigation highlights this page.
-        served: see `render`.
+        served: whether the web server sends the page (see `render`).
 
     Raises:
         BukvaError: the name is unknown, or its revision has no result. The message says what to do.
@@ -96,9 +97,9 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     """Return the page of all experiments as HTML.
 
     Args:
-        links: (URL, title) of each page in the navigation.
+        links: the pages in the navigation, each as (URL, title).
         here: the URL of this page in `links`.
-        served: see `render`. A served page links to the report of each experiment.
+        served: whether the web server sends the page (see `render`). Then it links to the report of each experiment.
 
     Raises:
         BukvaError: the baseline has no result. The message says what to do.
@@ -123,7 +124,10 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
 
 
 def judged_tries() -> dict[str, Any] | None:
-    """Return a chart and a summary of all tries with a verdict of `bukva judge`, or None if no try has a verdict."""
+    """Return a `chart` of the tries that `bukva judge` has decided, and a `sentence` that summarizes the tries.
+
+    A try is a changed setting that was compared with the baseline. Return None if no try has been decided.
+    """
     ledger = read_ledger()
     if not ledger or not ledger.decided:
         return None
@@ -131,11 +135,11 @@ def judged_tries() -> dict[str, Any] | None:
 
 
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
-    """Return the headline numbers of the page of all experiments.
+    """Return the headline numbers for the page of all experiments.
 
     Args:
         board: the leaderboard.
-        best: the best setting of those that were scored on the same text as the baseline.
+        best: the best of the settings that were scored on the same text as the baseline.
     """
     mean = fmean(best.setting.scores(SPLIT))
     difference, verdict = board_text.verdict_of(best, board)
@@ -153,7 +157,10 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
 
 
 def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
-    """Return the contents of the section about one text: a table and charts of `rows`, the settings scored on it."""
+    """Return the contents of the page section about one text: a table and charts of the settings scored on this text.
+
+    `rows` are these settings.
+    """
     names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
     return {
         "name": board_text.text_name(rows),
@@ -175,7 +182,7 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 
 
 def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """Draw the scores of the settings. Each setting has a line, with one dot per training (seed)."""
+    """Draw the scores of settings as a dot plot, with one line per setting and one dot per seed."""
     points = pd.DataFrame(
         {
             "label": row.setting.name,
@@ -191,7 +198,10 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """Draw the loss curves of the best settings in two charts: by updates, and by characters seen."""
+    """Return two charts of the loss curves of the best settings.
+
+    The keys are the titles of the x axes, "updates" and "characters seen".
+    """
     # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
         {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}

@@ -1,4 +1,4 @@
-"""Read the files of a result that its report page shows."""
+"""Read the files of a result for its report page."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "spli
 
 
 def work_label(name: str) -> str:
-    """Remove the placeholders for missing parts, such as an unknown author, from the name of a work."""
+    """Return the name of a work without the placeholders for missing parts, such as an unknown author."""
     return name.replace(f"{MISSING}/", "")
 
 
@@ -80,7 +80,7 @@ class Experiment:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, name: str) -> Iterator["Experiment"]:
-        """Provide the result of a revision inside a `with` block. Its files can be read until the block ends.
+        """Open the result of a revision for a `with` block. The files of the result can be read inside the block.
 
         Args:
             name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
@@ -107,7 +107,7 @@ class Experiment:
 
     @cached_property
     def params(self) -> Params:
-        """Parameters of the result."""
+        """Parameters with which the result was computed."""
         return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
     def read(self, name: str) -> dict[str, Any]:
@@ -121,26 +121,26 @@ class Experiment:
 
     @cached_property
     def scores(self) -> CharScores:
-        """Scores of each held-out character under each model."""
+        """Loss of each held-out character under each model."""
         return CharScores.read(files_of(self.path("scores")))
 
     @cached_property
     def characters(self) -> Characters:
-        """Scored characters of SPLIT."""
+        """Characters of SPLIT that were scored."""
         return read_characters(self.path("split"), self.path("tokens"), SPLIT)
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
-        """Model -> its loss curve, a table with one row per evaluation during training."""
+        """Loss curve of each model, by model name. A curve is a table with one row per evaluation during training."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """Key in scores.json -> scores of the model or baseline, best on SPLIT first."""
+        """Scores of each model and baseline, by key in scores.json. The best score on SPLIT comes first."""
         rows = sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
         return {row.key: row for row in rows}
 
     @cached_property
     def colors(self) -> dict[str, str]:
-        """Key in scores.json -> color of the model or baseline on all charts."""
+        """Color of each model and baseline on all charts, by key in scores.json."""
         return {key: MODELS.get(key, COLORS[row.kind]) for key, row in self.rows.items()}

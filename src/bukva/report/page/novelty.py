@@ -2,8 +2,8 @@
 
 The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
 do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
-models using Rusty-DAWG". The search is exact: candidates with equal hashes are compared character by character
-(corpus/repeats/grams.py).
+models using Rusty-DAWG". The search for copies is exact: passages with equal hashes are also compared character by
+character (corpus/repeats/grams.py).
 """
 
 import re
@@ -28,7 +28,11 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """A copied passage: the characters [start, stop) of a text. `train` contains them in the work `work`."""
+    """A passage of a text that also occurs in `train`.
+
+    The passage consists of the characters [start, stop) of the text. `work` is the name of a work of `train` that
+    contains the passage.
+    """
 
     start: int
     stop: int
@@ -42,10 +46,10 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Novelty:
-    """Statistics of how much of a group of texts occurs in `train`.
+    """Statistics of how much of a group of texts also occurs in `train`.
 
     copies: for each text, its copied passages from left to right. Of overlapping passages, only the longest is kept.
-    seen: n -> fraction of the n-grams of all texts that occur in `train`; None if every text is shorter than n.
+    seen: fraction of the n-grams of all texts that occur in `train`, by n; None if every text is shorter than n.
     new_words: fraction of the words that do not occur in `train`; None if the texts contain no words.
     """
 
@@ -61,10 +65,10 @@ class Novelty:
 
 @dataclass(frozen=True, eq=False)
 class Train:
-    """The text of the training split, as parts of the whole corpus.
+    """The training split, as m spans of the joined text of the whole corpus.
 
     text: (N,) code points of all works of the corpus, joined.
-    spans: (m, 2), start and stop in `text` of each part that belongs to `train`.
+    spans: (m, 2), start and stop in `text` of each span that belongs to `train`.
     words: the different words of `train`, in lower case.
     works: the names of all works of the corpus.
     ends: (n_works,), the end of each work in `text`.
@@ -79,7 +83,7 @@ class Train:
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """Provide the training split of a corpus inside a `with` block. Its text is memory-mapped until the block ends.
+    """Open the training split of a corpus for a `with` block. The text is memory-mapped until the block ends.
 
     Args:
         clean: the folder that stage clean wrote.
@@ -95,7 +99,7 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
-    """Measure for each group of texts how much of the texts occurs in `train`."""
+    """Measure how much of each group of texts also occurs in `train`. Return one result per group."""
     texts = [text for group in groups for text in group]
     codes, stops = code_points("".join(texts)), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
@@ -112,7 +116,7 @@ def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
 
 
 def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
-    """Return the copied passages of each text.
+    """Return the copied passages of each of n texts.
 
     Args:
         codes: the code points of all texts, joined.
@@ -133,10 +137,11 @@ def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
 def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
     """Yield the copied passages of a text from left to right, without overlaps.
 
+    Of two passages that overlap, the longer one is kept. If both are equally long, the first one is kept.
+
     Args:
-        runs: (start in the text, start in train.text, length) of each passage that also occurs in `train`. Of
-            overlapping runs, the longest is kept or, if several are equally long, the first.
-        train: the training split, which names the work of each passage.
+        runs: (start in the text, start in train.text, length) of each passage that also occurs in `train`.
+        train: the training split, which has the names of the works.
     """
     kept: list[tuple[int, int, int]] = []
     for start, start_in_train, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):

@@ -39,6 +39,6 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
 
 @functools.cache
 def asset(name: str) -> str:
-    """Return the content of page.css or page.js. page.js begins with Vega-Lite, which draws the charts."""
+    """Return the content of page.css or page.js. The content of page.js follows the chart library Vega-Lite."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content

@@ -1,4 +1,4 @@
-"""Build the cards and five sections of the report page: verdict, losses, predictors, cost and lineage."""
+"""Build the headline numbers and five sections of the report page: verdict, losses, predictors, cost and lineage."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from bukva.text.ids import bits
 SAMPLE_CHARS, PASSAGE = 300, 600
 # column of a loss curve -> title of the x axis
 AXES = {"step": "updates", "chars": "characters seen"}
-LEADS = (-3, -1, 1, 3)  # bits by which learning beats counting; limits of the colors
+LEADS = (-3, -1, 1, 3)  # limits of the colors of a character: bits by which learning beats counting
 CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])  # CSS classes of the ranges between LEADS
 # CSS class -> meaning, in the order of the legend
 LEGEND = {
@@ -40,7 +40,7 @@ LEGEND = {
 
 
 def cards(experiment: Experiment) -> list[Card]:
-    """Return the headline numbers of a result: score, accuracy, gain over counting, and training time."""
+    """Return the headline numbers of a result: score, accuracy, gain over n-gram counts, and training time."""
     own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
     gain = own - counted.bits[SPLIT]
@@ -66,9 +66,9 @@ def cards(experiment: Experiment) -> list[Card]:
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the page's section about the verdict.
+    """Return the contents of the page section about the verdict.
 
-    The section has a headline, a sample, the scores of all models, and the comparison with the baseline.
+    The section shows a headline, a sample, the scores of all models, and the comparison with the baseline.
     """
     splits = list(experiment.table["gpt"])
     answers = experiment.read("answers")
@@ -96,9 +96,10 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of a score. `key` is the key of the model or baseline in scores.json.
+    """Return the 95 % interval of a score on val, as (low, high).
 
-    Both ends are equal to the score if the text is too short, or if the scores of the characters were not stored.
+    `key` is the key of the model or baseline in scores.json. Both ends are equal to the score if the text is too short
+    for an interval, or if the scores of the individual characters were not stored.
     """
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
@@ -108,9 +109,10 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Compare a result with the baseline on val, and return the `verdict` and the `sentences` about it.
+    """Compare a result with the baseline on val.
 
-    If a comparison is not possible, the only sentence is the reason. For the baseline itself, return {}.
+    Return the `verdict` and the `sentences` that explain it. If the comparison is not possible, the only sentence is
+    the reason. For the baseline itself, return {}.
     """
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
@@ -123,7 +125,10 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Draw the loss curves of all models in two charts: by updates, and by characters seen."""
+    """Return two charts of the loss curves of all models.
+
+    The keys are the titles of the x axes, "updates" and "characters seen".
+    """
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
@@ -136,7 +141,7 @@ def losses(experiment: Experiment) -> dict[str, charts.Spec]:
 
 
 def cost(experiment: Experiment) -> dict[str, Any]:
-    """Return the header and rows of a table with the size and the training cost of each model."""
+    """Return the header and the rows of a table with the size and the training cost of each model."""
     rows = []
     for name, model in trained_models().items():
         last, seconds = experiment.curves[name].iloc[-1], stage_seconds(experiment.result, name)
@@ -149,8 +154,8 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 def lineage(experiment: Experiment) -> dict[str, Any]:
     """Describe how a result was created, and how to reproduce it.
 
-    Return a sentence about the commit, the commands that reproduce the result, and rows (parameter, value, value in the
-    commit) of the parameters that differ from the commit.
+    Return a sentence about the commit (`intro`), the `commands` that reproduce the result, and the parameters that
+    differ from the commit (`changed`). Each of these parameters is a list [name, value, value in the commit].
     """
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
@@ -167,10 +172,11 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Compare the predictions of counting and of learning for each scored character.
+    """Return the contents of the page section that compares counting with learning.
 
-    Return a sentence that says how often counting or learning was better, and a passage of text in which each character
-    has a CSS class that colors it by the better predictor.
+    On each scored character, the best n-gram model is compared with the neural network, which is the GPT without its
+    n-grams. A sentence says how often each of the two was better. The colors of a passage of text show which of the two
+    was better on each character.
     """
     scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]
@@ -183,9 +189,9 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
     return {
-        "intro": f"{model} gave the higher probability to {percent(better)} of the characters of {SPLIT}, and the "
-        f"counts ({labels[counted]}) to {percent(worse)}. For the remaining {percent(below)}, both were worse than "
-        "chance.",
+        "intro": f"{model} gave {percent(better)} of the characters of {SPLIT} a higher probability than the best "
+        f"n-gram model ({labels[counted]}). The n-gram model gave {percent(worse)} a higher probability. For the "
+        f"remaining {percent(below)}, both were worse than chance.",
         "legend": LEGEND,
         "work": work_label(scores.works[int(characters.work[shown.start])].name),
         "parts": list(zip(characters.text[shown], classes, notes, strict=True)),

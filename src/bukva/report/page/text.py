@@ -17,13 +17,14 @@ HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # maximum number of characters of val that the samples are compared with
 N_PIECES = 20  # number of pieces of val, if val is longer than MOST_HUMAN
 MOST_GROUPS = 40  # maximum number of groups in a chart
-FIRST_POSITIONS = 32  # groups are positions n to 2 n of a work, for n = 32, 64, ...; the first begins at 0
+FIRST_POSITIONS = 32  # positions n to 2 n of a work are a group, for n = 32, 64, ...; the first group begins at 0
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the page's section about samples.
+    """Return the contents of the page section about samples.
 
-    The section has the samples, in which copied passages are marked, and a table of how much of them occurs in `train`.
+    The section shows the samples and marks their copied passages. A table shows how much of the samples also occurs in
+    the training split.
     """
     answers = experiment.read("answers")
     written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
@@ -63,7 +64,10 @@ def samples(experiment: Experiment) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return [text] or, if `text` is longer than MOST_HUMAN characters, N_PIECES evenly spaced pieces of the text."""
+    """Return the pieces of held-out text with which the samples are compared.
+
+    A text of up to MOST_HUMAN characters is one piece. From a longer text, N_PIECES evenly spaced pieces are taken.
+    """
     if len(text) <= MOST_HUMAN:
         return [text]
     length = MOST_HUMAN // N_PIECES
@@ -82,7 +86,10 @@ def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
 
 
 def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
-    """Divide a text into copied and other parts. Yield each part with the name of the copied work, or None."""
+    """Divide a text into copied passages and the parts between them.
+
+    Yield each part as (text, name of the work that it is copied from). The name is None for a part that is not copied.
+    """
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
@@ -92,9 +99,10 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
 
 
 def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the section about groups of characters, with one chart per way of grouping.
+    """Return the contents of the page section about the loss of groups of characters.
 
-    A chart shows the bits per character of each group under the GPT and the best n-gram model.
+    The section has one chart per way of grouping, for example by author. Each chart shows the bits per character of the
+    groups under the GPT and under the best n-gram model. For a GPT with n-grams, it also shows the GPT without them.
     """
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
@@ -112,22 +120,25 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
             label = experiment.result.author_word if by == "author" else by
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
     return {
-        "intro": f"The average cost in bits of different groups of characters of {SPLIT}.",
+        "intro": f"The average bits per character of different groups of characters of {SPLIT}.",
         "chart": specs,
-        "caption": "Hover over a dot to see the number of characters. The chart shows the largest groups, at most "
-        f"{MOST_GROUPS}.",
+        "caption": "Hover over a dot to see the number of characters. If there are more than "
+        f"{MOST_GROUPS} groups, the chart shows the {MOST_GROUPS} largest.",
     }
 
 
 def learning_on(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the section about online adaptation, with a chart of its gain by position in the work.
+    """Return the contents of the page section about online adaptation.
 
-    Return {} if the result has no scores with adaptation.
+    With online adaptation, the GPT also learns from each character after scoring it. A chart shows the bits per
+    character with and without adaptation, by position in the work. Return {} if there are no scores with adaptation.
     """
     if WITHIN not in experiment.rows:
         return {}
     scores, rows = experiment.scores, []
-    positions = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,), position in the work
+    positions = np.concatenate(
+        [np.arange(n) for n in scores.chars[SPLIT]]
+    )  # (N,), position of each character in its work
     octave = np.log2(np.maximum(positions, FIRST_POSITIONS) / FIRST_POSITIONS).astype(int)
     for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
@@ -146,7 +157,7 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
 
 
 def calibration(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the section about calibration, with a chart of the GPT's accuracy by its confidence."""
+    """Return the contents of the page section about calibration, with a chart of the GPT's accuracy by confidence."""
     measured = experiment.scores.about["calibration"][SPLIT]
     bins, unit = pd.DataFrame(measured["bins"]), experiment.table["window"]["unit"]
     sure, right = (np.average(bins[name], weights=bins["predictions"]) for name in ("confidence", "right"))
@@ -159,10 +170,12 @@ def calibration(experiment: Experiment) -> dict[str, Any]:
 
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
-    """Return the contents of the section about the corpus: its size, its splits, and charts of their composition.
+    """Return the contents of the page section about the corpus.
+
+    The section shows the size of the corpus, a table of its splits, and charts of the composition of each split.
 
     Args:
-        experiment: the result.
+        experiment: the result that the page describes.
         split: the content of reports/split.json.
     """
     cleaning, params, author = experiment.read("cleaning"), experiment.params, experiment.result.author_word
@@ -191,13 +204,13 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
-    """Draw the composition of each split by author, category or decade, or return None if there is only one group.
+    """Draw the composition of each split by author, category or decade. Return None if there is only one group.
 
     Args:
         split: the content of reports/split.json.
         by: "author", "category" or "decade".
-        table: the key of the groups in each entry of `split`, such as "authors".
-        word: the name of `by` on the page.
+        table: the key of these groups in each entry of `split`, such as "authors".
+        word: the word for `by` on the page.
     """
     chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
     if len(chars) == 1:
@@ -210,8 +223,9 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
 
 def _chars_by(by: str, table: Any) -> pd.Series:
-    """Return label -> number of characters. Rows with the same author are added; they differ in the category.
+    """Return the number of characters of each group, by the name of the group.
 
-    `table` is already such a mapping, or a list of rows.
+    `by` is the kind of group, such as "author". `table` is a dictionary from names to numbers, or a list of rows. If
+    several rows have the same name, their numbers are added. For example, an author has one row per category.
     """
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()

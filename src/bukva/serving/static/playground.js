@@ -104,7 +104,7 @@ class Column {
 
   async post(path, body, signal) {
     const showLoading = () =>
-      (this.status.textContent = "Loading the model. With n-grams of a long text, this can take half a minute ...");
+      (this.status.textContent = "Loading the model. A GPT with the n-grams of a long text can take half a minute to load ...");
     const timer = setTimeout(showLoading, LOADING_MS);
     try {
       const response = await fetch(path, {
@@ -127,7 +127,7 @@ class Column {
     } catch (error) {
       if (controller.signal.aborted) return;
       const isUnreachable = error instanceof TypeError; // fetch raises TypeError for network errors
-      this.status.textContent = isUnreachable ? "The server is not running. Restart it with: bukva play" : error.message;
+      this.status.textContent = isUnreachable ? "The server is not running. Restart it with `bukva play`." : error.message;
       this.status.classList.add("error");
     } finally {
       if (this.controller === controller) this.writing = false;
