@@ -1,11 +1,11 @@
 """Run many experiments in parallel, on one machine or on a cluster: `bukva sweep`.
 
-A sweep consists of trials. Each trial is a DVC experiment: `dvc exp run` in a slot, a git clone of the project, at the
-commit of the sweep.
+A sweep consists of trials. Each trial is a DVC experiment, which `dvc exp run` starts from the commit of the sweep. A
+trial runs in a git clone of the project, called a slot.
 
-Ray Tune schedules the trials. It assigns trials to machines, restarts lost trials, and stops trials that fall behind
-if the command is `bukva sweep search`. Tune keeps its state and the checkpoints of trials in the storage, a folder or
-bucket that all machines can access. The process of `bukva sweep` controls the sweep and is called the driver.
+Ray Tune assigns trials to machines and restarts lost trials. In a search, Tune also stops trials that fall behind. Tune
+keeps its state and the checkpoints of trials in the storage, a folder or bucket that all machines can access. The
+process of `bukva sweep` controls the sweep and is called the driver.
 
 The result of a trial is the git reference of its experiment. After all other outputs are stored, the reference is
 pushed to the origin, the git repository that all machines share. So a trial is finished if and only if the origin has

@@ -138,9 +138,9 @@ def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
 
 @app.command()
 def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Download the experiments of a sweep that ran on a cluster, with their scores, models and journals.
+    """Download the experiments of a sweep that ran on a cluster, with their scores and models.
 
-    The journals are then sent to MLflow.
+    The journals, files with results for MLflow, are also downloaded, and then sent to MLflow.
     """
     from bukva.sweep.transfer import unpack_all
     from bukva.tracking.journal import start_sync
@@ -164,8 +164,8 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
 def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
     """Return a sweep that starts from the checked-out commit.
 
-    name: name that the user chose. A digest is appended to it.
-    plan: settings and options that determine the digest, together with the commit.
+    name: name that the user chose. A digest is appended to this name.
+    plan: settings and options of the command. The digest is computed from the commit and from these texts.
 
     Raises:
         BukvaError: tracked files differ from the last commit, or only one of `address` and `storage` is given.
@@ -187,7 +187,7 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
 def _location(sweep: Sweep) -> TrialLocation:
     """Push the commit of a sweep to the origin, the git repository that trials clone. Return where the trials run.
 
-    On a cluster, the origin is the git remote named `origin`. Otherwise it is the repository on this machine.
+    On a cluster, the origin is the git remote named `origin`. Otherwise, the origin is the repository on this machine.
 
     Raises:
         BukvaError: the sweep runs on a cluster but the project has no DVC remote, or the origin does not answer.

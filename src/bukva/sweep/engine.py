@@ -98,7 +98,7 @@ def run(
 
 
 def _fit(name: str, tuner: Any) -> Any:
-    """Run a tuner of Ray Tune and return the results of all trials.
+    """Run a Ray Tune tuner and return the results of all trials.
 
     After Ctrl-C, Tune returns normally, even if some trials have not started. This function raises an error instead.
 

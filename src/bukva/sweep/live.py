@@ -67,7 +67,7 @@ def _state(trial: Any) -> str:
 
 
 def _val(trial: Any) -> str:
-    """Return the last score of a trial on val as text. Return "" before the first score.
+    """Return the last score of a trial on the validation split as text. Return "" before the first score.
 
     If the trial has failed, return the error message instead.
     """

@@ -1,4 +1,4 @@
-"""Run git with the origin of a sweep, which is the git repository that all machines share.
+"""Exchange commits with the origin of a sweep, the git repository that all machines share.
 
 The machines fetch the commit of the sweep from the origin, and push the results of trials to the origin.
 """
@@ -38,13 +38,13 @@ def run_git(folder: Path, *arguments: str) -> str:
 def base_ref(commit: str) -> str:
     """Return the name of the git reference that points to the commit of a sweep.
 
-    With this reference, the origin keeps the commit even if no branch contains the commit.
+    With this reference, the git repository that all machines share keeps the commit, even if no branch contains it.
     """
     return f"refs/bukva/base/{commit}"
 
 
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
-    """Push the result of a trial from `clone` to the origin.
+    """Push the result of a trial from `clone` to the origin, the git repository that all machines share.
 
     A failed push is ignored if the origin already has the result.
 
@@ -65,7 +65,7 @@ def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
 def finished(folder: Path, origin: str, commit: str) -> set[str]:
     """Return the names of the finished experiments that started from `commit`.
 
-    An experiment is finished if the origin has its git reference.
+    An experiment is finished if the origin, the git repository that all machines share, has its git reference.
 
     folder: any git repository. git runs in this folder.
 

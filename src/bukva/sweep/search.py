@@ -11,7 +11,7 @@ trials than among the other trials.
 
 Trials are stopped early by successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020). At
 1/9 and at 1/3 of the updates, a trial is compared with all trials that have already reached the same number of updates.
-The trial continues if it is in their best third.
+The trial continues if its score is in the best third.
 
 Both methods use bits per character on val as the score.
 """
@@ -53,7 +53,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
     Raises:
         BukvaError: one of these conditions holds.
             - No setting has several values.
-            - FIXED has several values.
+            - `train_gpt.n_steps` has several values.
             - The settings with a single value cannot be combined.
             - A value, or an end of an interval, is invalid in every combination.
             - `prune` is true, and val is scored too rarely to compare running trials.
@@ -127,7 +127,7 @@ def _settings(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, A
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
-    """Return a searcher with which Ray Tune runs trials that Optuna proposes by TPE.
+    """Return a Ray Tune searcher that proposes trials with Optuna's TPE sampler.
 
     Args:
         name: name of the search. The random seed of TPE is computed from this name.
@@ -138,7 +138,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
     from ray.tune.search.optuna import OptunaSearch
 
     class Search(OptunaSearch):
-        """Searcher of Optuna that names the trials and skips invalid combinations of settings."""
+        """Optuna searcher that names the trials and skips invalid combinations of settings."""
 
         given = 0  # number of suggested trials; Tune saves this attribute in its state
 
@@ -173,7 +173,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
 
 
 def pruning_rule(training: Training) -> "TrialScheduler":
-    """Return a Ray Tune scheduler that stops trials that fall behind, by successive halving."""
+    """Return Ray Tune's scheduler for successive halving, which stops trials that fall behind."""
     from ray.tune.schedulers import ASHAScheduler
 
     # Tune stops a trial at step max_t. This must not happen at the last step, because stage evaluate is still to run.

@@ -35,7 +35,7 @@ SAVE_SECONDS = 120.0  # how long the training of a stopped trial may save its st
 
 @dataclass(frozen=True)
 class TrialLocation:
-    """Location of the trials of a sweep.
+    """Git repository, commit and project with which the trials of a sweep run.
 
     origin: URL or path of the git repository that all machines share.
     commit: commit from which all trials start.

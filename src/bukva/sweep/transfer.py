@@ -4,13 +4,13 @@ A checkpoint of Tune always contains:
 
     journals/<stage>-<id>/      journals of all stages (results for MLflow), with artifacts
 
-During a training, it also contains these files, with which another machine resumes the training:
+During a training, the checkpoint also contains these files. Another machine can resume the training from them:
 
     checkpoints/<training>/<step>-<digest>.safetensors  the newest checkpoint of the training
     checkpoints/<training>/fingerprint.json             everything on which the training depends
 
-At the end of the trial, it also contains this file. The project in which `bukva sweep` runs can then use the result as
-if the trial had run there:
+At the end of the trial, the checkpoint also contains this file. With it, the project in which `bukva sweep` runs can
+use the result as if the trial had run there:
 
     runs.json                   content of each file that the trial added to DVC's run cache, by path
 """

@@ -49,8 +49,8 @@ class Experiment:
     def label(self) -> str:
         """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
 
-        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changed parameters, and each
-        is shortened by `_brief`.
+        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changed parameters, in a
+        short form (see `_brief`).
         """
         more = len(self.changed) - MAX_NAMED
         parts = [*map(self._brief, self.changed[:MAX_NAMED]), *([f"{more} more"] if more > 0 else [])]

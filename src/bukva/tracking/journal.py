@@ -283,7 +283,7 @@ class JournalWriter:
     def _errors_reported(self) -> Iterator[None]:
         """Suppress disk errors in the `with` block.
 
-        The first error of this writer is printed, and later errors are silent.
+        Only the first error of this writer is printed.
         """
         try:
             yield
@@ -387,8 +387,8 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
     raises SystemExit in the block, so that the stage can save its state.
 
     For a training, a second process sends the journal to MLflow while the training runs. For other stages, this process
-    starts only after a failure, because importing mlflow takes longer than these stages. After a success, stage publish
-    sends their journals.
+    starts only after a failure, because importing mlflow takes longer than these stages. If they succeed, stage
+    publish sends their journals.
 
     silent: True to write no journal (see `JournalWriter`).
     """

@@ -48,14 +48,15 @@ def publish(params: Params) -> None:
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether a journal must be written for the current outputs of a stage.
+    """Return whether a journal (a file with results for MLflow) must be written for the current outputs of a stage.
 
     A stage with a finished journal needs a new one if the files in the journal differ from the files in the checkout.
     This happens after an edit is undone, because DVC then restores earlier outputs.
 
     A stage without a finished journal needs one if its entries in dvc.lock and in the dvc.lock of the baseline differ.
-    If both entries are equal, the stage is not part of this experiment. Stage evaluate also needs a journal if the
-    experiment trained a model, because MLflow registers only models that have a score.
+    The baseline is the experiment or commit from which this experiment started. If both entries are equal, the stage is
+    not part of this experiment. Stage evaluate also needs a journal if the experiment trained a model, because MLflow
+    registers only models that have a score.
     """
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]

@@ -51,7 +51,7 @@ JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags of a run: `Journal.id` and `
 def tracking_uri() -> str:
     """Return the URI of the MLflow store: MLFLOW_TRACKING_URI, or by default the SQLite database of the project.
 
-    A relative path of a database is made absolute, because its meaning would depend on the current folder.
+    The path of the database is made absolute, because a relative path would depend on the current folder.
     """
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
@@ -96,8 +96,8 @@ def experiment_name() -> str:
 def _database() -> "URL | None":
     """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite.
 
-    The URL contains the driver (`sqlite+pysqlite`). With `sqlite:///`, MLflow would create the wrong parent folder:
-    a%3Fb instead of a?b.
+    The URL contains the driver (`sqlite+pysqlite`). With `sqlite:///`, MLflow would not decode
+    the path, and would create a parent folder a%3Fb instead of a?b.
     """
     from sqlalchemy.engine import make_url
 
@@ -144,9 +144,9 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """Client of the MLflow store.
+    """An open MLflow store.
 
-    client: MLflow's client.
+    client: MLflow's client for the store.
     experiment_id: ID of the MLflow experiment, a group of runs that contains all runs of bukva.
     """
 
@@ -196,9 +196,9 @@ class Store:
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
 
     def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
-        """Set the status of a run. If the run has ended, also set its end.
+        """Set the status of a run. If the run has ended, also set its end time.
 
-        ended_at: end in milliseconds since 1970. It is ignored with status RUNNING.
+        ended_at: end time in milliseconds since 1970. It is ignored if the status is RUNNING.
         """
         if status == "RUNNING":
             self.client.update_run(run.info.run_id, status)
@@ -220,7 +220,7 @@ class Store:
 def connect() -> Store:
     """Open the MLflow store that MLFLOW_TRACKING_URI names, or by default the SQLite database of the project.
 
-    A missing database or MLflow experiment is created. The process holds a lock meanwhile, because processes fail if
+    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if
     they create the tables of a database at the same time.
 
     The function also sets the environment variables in ENVIRONMENT, unless the user has set them.
@@ -300,7 +300,7 @@ def lost_models() -> int:
 
 
 def lock() -> FileLock:
-    """Return the lock under which a process looks up an MLflow run or database, and creates it if it is missing.
+    """Return the lock that a process holds while it looks up or creates an MLflow run or database.
 
     Without the lock, two processes could create the same run or database.
     """

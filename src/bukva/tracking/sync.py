@@ -63,7 +63,7 @@ COMPARED = (
 
 
 def sync() -> str:
-    """Send all journals to MLflow and return a summary for the user.
+    """Send all journals, the local files with the results of stages, to MLflow. Return a summary for the user.
 
     Raises:
         BukvaError: some results could not be sent. The message gives the reasons without passwords.
@@ -131,7 +131,9 @@ def _print_trouble(journal: Journal, trouble: str) -> None:
 
 
 def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals to an MLflow store. Also send the notes (later tags and files) of their experiments.
+    """Send journals to an MLflow store.
+
+    The notes of their experiments (tags and files that were added later) are also sent.
 
     Returns:
         A message for each folder that was not sent because its content is invalid.
@@ -153,7 +155,7 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return the runs by identifier.
+    """Return the MLflow runs by identifier.
 
     The identifier is `Journal.id` for the run of a stage, and `Experiment.key` for the run of an experiment.
     """
@@ -213,7 +215,7 @@ def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
 
 
 def _send(store: Store, journal: Journal) -> None:
-    """Send the new events of a journal to the run of its stage. Also send some of them to the run of the experiment.
+    """Send the new events of a journal to the MLflow run of its stage, and some also to the run of the experiment.
 
     Missing runs are created. If a user has deleted the run of the experiment, nothing is sent.
     """
@@ -245,7 +247,7 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
     """Send the parameters and datasets of a stage to MLflow.
 
     parent: run of the experiment. It gets all parameters, and the datasets of the stage.
-    run: run of the stage. It gets the parameters of the stage, and the datasets of the stage.
+    run: run of the stage. It gets the parameters and the datasets of the stage.
     """
     from mlflow.entities import Param
 
@@ -318,8 +320,8 @@ def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list
 def _update_parent(store: Store, start: Event) -> None:
     """Update the status and the description of the MLflow run of an experiment.
 
-    The new status is that of the stage execution that started last, so an earlier killed execution has no effect. A
-    description that a user has edited is kept.
+    The new status is the status of the stage execution that started last, so an earlier killed execution has no
+    effect. A description that a user has edited is kept.
 
     start: start event of any journal of the experiment.
     """
@@ -370,7 +372,7 @@ def _params_of_stage(start: Event) -> dict[str, str]:
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
-    """Convert the description of a split from a start event (see `experiment.datasets`) to MLflow's type."""
+    """Convert the description of a split to MLflow's type. `experiment.datasets` returns such descriptions."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
@@ -379,7 +381,7 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the values of all metrics in `events`. Also return each value in nats per character as a value in bits.
+    """Return the values of all metrics in `events`. Each value in nats per character is also returned in bits.
 
     Each value has the time of its event, so that MLflow recognizes a value that was already sent.
     """

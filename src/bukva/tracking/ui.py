@@ -49,7 +49,7 @@ class Server:
     def page(self, experiment: str = "") -> str:
         """Return the URL of the page that shows the runs of the experiment named `experiment`.
 
-        With "", return the URL of the page that compares all experiments in charts.
+        If `experiment` is empty, return the URL of the page that compares all experiments in charts.
 
         Raises:
             BukvaError: MLflow does not answer.
@@ -103,7 +103,7 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments of `python -m mlflow` and the environment variables that start a local server.
+    """Return the arguments and environment variables with which `python -m mlflow` starts a local server.
 
     store: URI of the database that the server opens.
     port: port of the server.
