@@ -118,7 +118,7 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
     status, said, _ = bukva("check")
     assert status == 0
     assert re.fullmatch(
-        r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'. The next experiment will start from these "
+        r"params.yaml differs from commit [0-9a-f]{7}: tokenize.kind='byte'. The next experiment will start from these "
         r"values. To return to the last commit: git checkout HEAD params.yaml && make repro\n",
         said,
     )

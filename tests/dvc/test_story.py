@@ -180,7 +180,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
     settings = "-S", "model.n_head=2", "-S", "train_gpt.learning_rate=1e-3"
     printed = project.run("dvc", "exp", "run", "-n", "two-heads", *settings, **away)
     assert project.stages_run(printed) == TRAINED
-    assert re.search(r"\nparams.yaml differs from [0-9a-f]{7}: model.n_head=2, train_gpt.learning_rate", printed)
+    assert re.search(r"\nparams.yaml differs from commit [0-9a-f]{7}: model.n_head=2, train_gpt.learning_rate", printed)
     header, _, last = project.read("reports/curves/train_gpt.csv").splitlines()[:3]
     assert 0 < float(last.split(",")[header.split(",").index("learning_rate")]) <= 1e-3
     project.run("git", "add", "-A")  # dvc.lock may be staged: core.autostage

@@ -36,9 +36,9 @@ def test_a_sweep_runs_each_trial_once_and_a_trial_that_fails_says_why(template, 
     locks = {name: project.read_from_experiment(name, "dvc.lock") for name in names}
     assert len(set(locks.values())) == 2
     again = project.bukva("sweep", "run", *settings)
-    assert "To compare the experiments: bukva experiments" in again
+    assert "To compare the experiments, run `bukva experiments`." in again
     assert {name: project.read_from_experiment(name, "dvc.lock") for name in names} == locks
     failed = project.bukva("sweep", "run", "-S", "model.block_size=5000", ok=False)
-    assert "1 of 1 trials have no result. To see why: bukva sweep status sweep-" in failed
+    assert "1 of 1 trials have no result. To see why, run `bukva sweep status sweep-" in failed
     assert "failed" in (status := project.bukva("sweep", "status"))
     assert "block_size" in status.partition("failed")[2]

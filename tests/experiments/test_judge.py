@@ -226,7 +226,7 @@ def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night, c
     assert re.fullmatch(
         rf"Discard worse: no gain that would justify more seeds \({number} bits, {interval}\)\.", lines[0]
     )
-    assert lines[1] == "So far, 0 of 1 try was kept. The significance level of the next try is 0.0055."
+    assert lines[1] == "Tries so far: 1, kept: 0. The significance level of the next try is 0.0055."
     assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {interval}\. better is now the baseline\.", lines[2])
     report.print_try(judge("better"), book.read_ledger(), as_json=True)
     assert json.loads(capsys.readouterr().out)["verdict"] == "keep"
@@ -241,7 +241,7 @@ def test_the_table_of_a_night_has_its_tries_and_says_what_they_cost(night, capsy
     shown = capsys.readouterr().out.replace("│", " ")
     assert re.search(r"1\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
     assert re.search(r"2\s+better\s+model\.n_head=8\s+1\s+-0\.\d{3}.*keep", shown)
-    assert "After 17 trainings, 1 of 2 tries were kept (reports/judge.jsonl). The baseline is now better with" in shown
+    assert "Tries: 2, kept: 1, trainings: 17 (reports/judge.jsonl). The baseline is now better with" in shown
     report.print_ledger(book.read_ledger(), as_json=True)
     assert [each["verdict"] for each in json.loads(capsys.readouterr().out)["tries"]] == ["discard", "keep"]
 
@@ -267,7 +267,7 @@ def test_the_page_of_experiments_has_the_tries_as_soon_as_one_is_decided(night) 
     begin()
     assert judged_tries() is None
     judge("better")
-    assert judged_tries()["sentence"].startswith("After 16 trainings, 1 of 1 try was kept (reports/judge.jsonl).")
+    assert judged_tries()["sentence"].startswith("Tries: 1, kept: 1, trainings: 16 (reports/judge.jsonl).")
 
 
 @pytest.mark.parametrize(

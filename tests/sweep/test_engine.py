@@ -33,8 +33,8 @@ def test_no_port_of_ray_is_open_to_other_machines():
 @pytest.mark.parametrize(
     ("address", "storage", "sentence"),
     [
-        ("10.0.0.1:6379", "", "--address and --storage: a cluster needs both"),
-        ("", "s3://bucket", "--address and --storage: a cluster needs both"),
+        ("10.0.0.1:6379", "", "`--address` and `--storage` must be used together"),
+        ("", "s3://bucket", "`--address` and `--storage` must be used together"),
         ("10.0.0.1:6379", "/tmp", "The machines of a cluster need a DVC remote"),
     ],
 )

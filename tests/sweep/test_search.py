@@ -87,10 +87,10 @@ def test_options_are_checked_together_in_any_order(project):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("model.n_layer=2", "-S: every setting has only one value. Give several values"),
+        ("model.n_layer=2", "There is nothing to search, because no setting has several values."),
         ("model.dropout=interval(0.5,1.5)", "-S model.dropout=1.5: params.yaml, model.dropout: 1.5 (float) is invalid"),
         ("model.n_layer=2,x", "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid"),
-        ("train_gpt.n_steps=100,200", "-S train_gpt.n_steps: only one value is possible in a search"),
+        ("train_gpt.n_steps=100,200", "`train_gpt.n_steps` must have a single value in a search"),
         ("model.n_layer=(2", "-S: "),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_machine_with_other_packages_is_refused(committed):
     with pytest.raises(BukvaError) as error, slot_for(place(committed), "a"):
         pass
     assert str(error.value).endswith(
-        f"pytest is {pytest.__version__}, but this commit needs 0.1. Install the packages in its numerics.lock."
+        f"pytest is {pytest.__version__}, but this commit needs 0.1. Install the versions in its numerics.lock."
     )
 
 

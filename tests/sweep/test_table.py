@@ -33,7 +33,7 @@ def driver(project):
 
 
 def test_a_trial_is_running_while_its_driver_lives_and_interrupted_when_that_was_killed(driver):
-    assert format_rows("a") == "a: no trial has started yet"
+    assert format_rows("a") == "a: no trial has started yet."
     save_rows("a", ROWS)
     assert format_rows("a").startswith("1 running, 1 waiting")
     assert "download.extensions=[.py]" in format_rows("a")  # no markup of rich
@@ -45,7 +45,7 @@ def test_a_trial_is_running_while_its_driver_lives_and_interrupted_when_that_was
 def test_a_second_driver_of_the_same_sweep_is_one_sentence(driver, monkeypatch):
     monkeypatch.setattr(engine, "LOCK_SECONDS", 0.1)
     with pytest.raises(
-        BukvaError, match=r"a: another process is running this sweep\. To see its trials: bukva sweep status a"
+        BukvaError, match=r"a: another process is running this sweep\. To see its trials, run `bukva sweep status a`"
     ):
         engine._fit("a", None)
     with pytest.raises(Timeout):

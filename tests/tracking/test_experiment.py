@@ -48,7 +48,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     changed = changed.model_copy(update={"download": changed.download.model_copy(update=secret)})
     print_uncommitted(changed)
     line = capsys.readouterr().out
-    assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
+    assert line.startswith(f"params.yaml differs from commit {head[:7]}: download.url='https://")
     assert ", model.n_head=8. The next experiment will start from these values. To return to the last commit: " in line
     assert "secret" not in line
 

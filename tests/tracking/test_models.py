@@ -102,8 +102,8 @@ def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_a
     assert sync_all() == complete
     shutil.rmtree(alone / "mlruns")
     assert sync_all() == (
-        f"{complete}\nLogged models without files: 1. To recreate the files, delete the database and run `bukva "
-        "sync`. Your own edits in MLflow will be lost."
+        f"{complete}\nModels in MLflow without files: 1. To recreate the files, delete the database and run `bukva "
+        "sync`. This also deletes your own edits in MLflow."
     )
 
 

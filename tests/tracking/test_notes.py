@@ -50,7 +50,7 @@ def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
 def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
     write_text(read_journals(wide)[-1].notes, "a file where a folder should be")
     assert not save_note(wide, {"group": "a"}, {})
-    assert capfd.readouterr().err.startswith("A note on wide cannot be saved, so it will be missing in MLflow (")
+    assert capfd.readouterr().err.startswith("Tags and files of wide were not saved and will be missing in MLflow (")
     start_sync()  # no process can start
     assert capfd.readouterr() == ("", "")
 

@@ -110,8 +110,8 @@ def test_an_address_that_is_no_store_is_one_sentence_before_anything_starts(proj
         with pytest.raises(BukvaError) as error:
             start()
         assert str(error.value) == (
-            f"MLFLOW_TRACKING_URI: '{shown}' is neither a server nor a database, and MLflow no longer supports "
-            "folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            f"MLFLOW_TRACKING_URI is '{shown}', but must be the URI of a server or a database. MLflow no longer "
+            "supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
         )
     assert not (project / ".bukva" / "mlflow.lock").exists()
 

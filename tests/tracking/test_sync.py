@@ -347,8 +347,8 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert sync() == []
     assert len(store.runs()) == 3
     assert sync_module.sync() == (
-        f"{database} has all 2 stage executions, except for 1 that was deleted there. To restore a run: mlflow runs "
-        "restore --run-id ID"
+        f"{database} has all 2 stage executions, except for 1 that was deleted there. To restore a run, run `mlflow "
+        "runs restore --run-id ID`."
     )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
@@ -368,8 +368,9 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
     with pytest.raises(BukvaError) as error:
         sync_module.sync()
     assert str(error.value) == (
-        f"{database}: the MLflow experiment bukva was deleted and cannot receive results. To restore it: mlflow "
-        "experiments restore --experiment-id 1. To use another experiment: export MLFLOW_EXPERIMENT_NAME=NAME"
+        f"{database}: the MLflow experiment bukva was deleted and cannot receive results. To restore it, run "
+        "`mlflow experiments restore --experiment-id 1`. To use another experiment, run "
+        "`export MLFLOW_EXPERIMENT_NAME=NAME`."
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
     assert sync_module.sync() == f"{database} has all 1 stage executions."

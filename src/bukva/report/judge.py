@@ -61,7 +61,8 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
     print(SENTENCES[judged.verdict].format(name=judged.trained.name, size=size, seeds=len(judged.trained.seeds)))
     kept = sum(each.kept for each in ledger.decided)
     print(
-        f"So far, {kept} of {_tries(ledger)} kept. The significance level of the next try is {ledger.next_level:.2g}."
+        f"Tries so far: {len(ledger.decided)}, kept: {kept}. The significance level of the next try is "
+        f"{ledger.next_level:.2g}."
     )
 
 
@@ -85,15 +86,10 @@ def sentence(ledger: Ledger) -> str:
     """Return sentences with the numbers of tries and trainings, and the scores of the current and first baselines."""
     kept = sum(each.kept for each in ledger.decided)
     return (
-        f"After {ledger.n_trainings} trainings, {kept} of {_tries(ledger)} kept ({FILE}). The baseline is now "
+        f"Tries: {len(ledger.decided)}, kept: {kept}, trainings: {ledger.n_trainings} ({FILE}). The baseline is now "
         f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val. The first baseline had "
         f"{fmean(ledger.first.bits):.3f} bits."
     )
-
-
-def _tries(ledger: Ledger) -> str:
-    n = len(ledger.decided)
-    return "1 try was" if n == 1 else f"{n} tries were"
 
 
 def _row(each: Try) -> list[str]:

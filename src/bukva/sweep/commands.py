@@ -1,4 +1,4 @@
-"""Commands of `bukva sweep`, which run many experiments in parallel on one machine or on a cluster."""
+"""Define the commands of `bukva sweep`, which run many experiments in parallel on one machine or on a cluster."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -17,9 +17,9 @@ from bukva.sweep.slot import TrialLocation
 from bukva.sweep.trials import Sweep, Trial, checked_name, grid, read_sweep, sweeps_root
 
 SEED = "train_gpt.seed"
-# arguments of git that list edited files; results are excluded, because trials do not start from them
+# git arguments that list edited files, except for results, because trials do not start from results
 EDITED = ("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in RESULTS))
-SWEEP = typer.Argument(help="Name of a sweep; by default the newest one.", show_default=False)
+SWEEP = typer.Argument(help="Name of a sweep; by default the newest sweep.", show_default=False)
 Setting = Annotated[
     list[str] | None,
     typer.Option("-S", help="Setting as in dvc exp run: SECTION.KEY=VALUE, or several values separated by commas."),
@@ -31,7 +31,7 @@ Choice = Annotated[
         help="Setting and its possible values: KEY=VALUE,VALUE, KEY=range(LOW,HIGH,STEP) or KEY=interval(LOW,HIGH).",
     ),
 ]
-Name = Annotated[str, typer.Option(help="Name of the sweep; a digest of commit and settings is appended.")]
+Name = Annotated[str, typer.Option(help="Name of the sweep; a digest of the commit and the settings is appended.")]
 Address = Annotated[
     str, typer.Option(help="HOST:PORT of a Ray cluster. By default, the experiments run on this machine.")
 ]
@@ -67,7 +67,7 @@ def run(
     trials, location = grid(sweep.name, setting or []), _location(sweep)
     with ray_for(address, cores, gpus) as resources:
         _run_all(sweep, location, resources, trials)
-    print(f"To compare the experiments: {'bukva sweep pull && ' if address else ''}bukva experiments")
+    print(f"To compare the experiments, run `{'bukva sweep pull && ' if address else ''}bukva experiments`.")
 
 
 @app.command()
@@ -75,7 +75,8 @@ def search(
     setting: Choice = None,
     trials: Annotated[int, typer.Option(help="Number of trials.", min=1)] = 20,
     seeds: Annotated[
-        int, typer.Option(help="New seeds for a comparison of the winner with params.yaml; 0 skips it.", min=0)
+        int,
+        typer.Option(help="Number of new seeds to compare the best settings with params.yaml; 0 skips this.", min=0),
     ] = 3,
     prune: Annotated[bool, typer.Option(help="Stop trials that fall behind.")] = True,
     name: Name = "search",
@@ -84,7 +85,7 @@ def search(
     cores: Cores = 1,
     gpus: Gpus = None,
 ) -> None:
-    """Search for settings with a lower score on val. Then compare the winner with params.yaml, both with new seeds.
+    """Search for settings with a lower score on val. Then compare the best settings with params.yaml, using new seeds.
 
     A setting with a single value applies to all trials, and in the comparison also to params.yaml. Repeat the command
     to continue an interrupted search. Interrupted trainings are resumed.
@@ -106,9 +107,7 @@ def search(
         )
         done = [each for each in reports if each.get("finished")]
         if not done:
-            raise BukvaError(
-                f"{sweep.name}: no trial has finished. To see the reasons: bukva sweep status {sweep.name}"
-            )
+            raise BukvaError(f"{sweep.name}: no trial has finished. To see why, run `bukva sweep status {sweep.name}`.")
         best = min(done, key=lambda each: float(each["val"]))
         print(f"Best of {len(reports)} trials: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
         final = Sweep(f"{sweep.name}-seeds", sweep.commit, sweep.address, sweep.storage)
@@ -131,7 +130,7 @@ def search(
 
 @app.command()
 def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Show the trials of a sweep, as last saved by the command that runs the sweep."""
+    """Show the trials of a sweep, as last saved by the process that runs the sweep."""
     from bukva.sweep.table import format_rows
 
     print(format_rows(read_sweep(sweep).name))
@@ -139,9 +138,9 @@ def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
 
 @app.command()
 def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
-    """Download the experiments of a sweep that ran on a cluster, with their scores, models and journals.
+    """Download the experiments of a sweep that ran on a cluster, with their scores and models.
 
-    The journals are then sent to MLflow.
+    The journals, files with results for MLflow, are also downloaded, and then sent to MLflow.
     """
     from bukva.sweep.transfer import unpack_all
     from bukva.tracking.journal import start_sync
@@ -165,7 +164,8 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
 def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
     """Return a sweep that starts from the checked-out commit.
 
-    plan: texts that distinguish this sweep from other sweeps of the same commit.
+    name: name that the user chose. A digest is appended to this name.
+    plan: settings and options of the command. The digest is computed from the commit and from these texts.
 
     Raises:
         BukvaError: tracked files differ from the last commit, or only one of `address` and `storage` is given.
@@ -177,26 +177,25 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
         )
     if bool(address) != bool(storage):
         raise BukvaError(
-            "--address and --storage: a cluster needs both, because its machines exchange checkpoints through the "
-            "storage. Use a folder that all machines mount, or s3://BUCKET/PATH."
+            "`--address` and `--storage` must be used together, because the machines of a cluster exchange checkpoints "
+            "through the storage. The storage is a folder that all machines mount, or s3://BUCKET/PATH."
         )
     commit = run_git(project_root(), "rev-parse", "HEAD").strip()
     return Sweep(checked_name(name, commit, *plan), commit, address, storage or str(sweeps_root()))
 
 
 def _location(sweep: Sweep) -> TrialLocation:
-    """Push the sweep's commit to the repository from which its trials are cloned, and return where the trials run.
+    """Push the commit of a sweep to the origin, the git repository that trials clone. Return where the trials run.
 
-    On a cluster, this repository is the git remote `origin`. Otherwise it is the repository on this machine.
+    On a cluster, the origin is the git remote named `origin`. Otherwise, the origin is the repository on this machine.
 
     Raises:
-        BukvaError: the project has no DVC remote although the sweep runs on a cluster, or the repository does not
-            answer.
+        BukvaError: the sweep runs on a cluster but the project has no DVC remote, or the origin does not answer.
     """
     root = project_root()
     if sweep.address and not has_remote():
         raise BukvaError(
-            "The machines of a cluster need a DVC remote. Add one, and commit the change: dvc remote add -d NAME URL"
+            "The machines of a cluster need a DVC remote. Run `dvc remote add -d NAME URL`, then commit the change."
         )
     top, prefix = (run_git(root, "rev-parse", option).strip() for option in ("--show-toplevel", "--show-prefix"))
     origin = run_git(root, "remote", "get-url", "origin").strip() if sweep.address else top
@@ -205,7 +204,7 @@ def _location(sweep: Sweep) -> TrialLocation:
 
 
 def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float], trials: Sequence[Trial]) -> None:
-    """Run the trials, and exit the process with status 1 if one of the trials has no result."""
+    """Run the trials. If a trial has no result afterwards, exit the process with status 1."""
     from ray import tune
 
     from bukva.sweep.engine import run as run_on
@@ -214,5 +213,5 @@ def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float],
     configs = [{"name": trial.name, "settings": list(trial.settings)} for trial in trials]
     run_on(sweep, location, resources, {"trial": tune.grid_search(configs)})
     if left := {trial.name for trial in trials} - finished(project_root(), location.origin, sweep.commit):
-        print(f"{len(left)} of {len(trials)} trials have no result. To see why: bukva sweep status {sweep.name}")
+        print(f"{len(left)} of {len(trials)} trials have no result. To see why, run `bukva sweep status {sweep.name}`.")
         raise typer.Exit(1)

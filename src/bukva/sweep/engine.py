@@ -22,7 +22,7 @@ from bukva.sweep.trials import Sweep
 
 MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
 N_CHECKPOINTS = 2  # checkpoints that Tune keeps of each trial
-ANSWER_SECONDS = 30.0  # for the head of a cluster, which may be busy; Ray itself would wait longer
+ANSWER_SECONDS = 30.0  # how long to wait for a cluster, which may be busy; Ray itself would wait longer
 LOCK_SECONDS = 5.0  # `bukva sweep status` holds the driver's lock for a moment
 STORE_BYTES = 100 << 20  # size of Ray's object store, which trials do not use
 ENVIRONMENT = {
@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # only the old output accepts a progress reporter
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # journals and MLflow already have the curves
-    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial restored by DVC reports no intermediate scores
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that DVC restores reports no intermediate scores
     "TUNE_GLOBAL_CHECKPOINT_S": "5",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # makes Ray listen on 127.0.0.1 only
@@ -40,7 +40,7 @@ FORWARDED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING
 
 
 class InterruptedSweepError(BukvaError):
-    """A sweep was interrupted by Ctrl-C. It can be continued."""
+    """Ctrl-C interrupted a sweep. The sweep can be continued with the same command."""
 
     exit_status = 130
 
@@ -48,21 +48,22 @@ class InterruptedSweepError(BukvaError):
 def run(
     sweep: Sweep, location: TrialLocation, resources: dict[str, float], space: dict[str, Any], **options: Any
 ) -> list[Any]:
-    """Run a sweep, or continue it if it was interrupted.
+    """Run a sweep. If the sweep was interrupted, continue it.
 
     Args:
         sweep: the sweep to run or continue.
         location: where the trials run.
         resources: resources of each trial, as `ray_for` yields them.
-        space: {"trial": Tune's grid of the names and settings of all trials}; empty if a search algorithm proposes
+        space: {"trial": Tune's grid of the names and settings of all trials}. Empty if a search algorithm proposes
             the trials.
         options: more arguments of `TuneConfig`, such as the search algorithm and the scheduler.
 
     Returns:
-        One dict for each trial: its last report to Tune (`val`, `step`, `finished`), its `name` and its `settings`.
+        One dict for each trial, with its last report to Tune (`val`, `step`, `finished`), its `name` and its
+        `settings`.
 
     Raises:
-        BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
+        BukvaError: another process runs this sweep, or Ctrl-C interrupted the sweep.
     """
     from ray import tune
 
@@ -97,12 +98,12 @@ def run(
 
 
 def _fit(name: str, tuner: Any) -> Any:
-    """Run a tuner and return the results of all trials.
+    """Run a Ray Tune tuner and return the results of all trials.
 
-    After Ctrl-C, Tune returns normally, although some trials may not have started. This function raises instead.
+    After Ctrl-C, Tune returns normally, even if some trials have not started. This function raises an error instead.
 
     Raises:
-        BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
+        BukvaError: another process runs this sweep, or Ctrl-C interrupted the sweep.
     """
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -111,7 +112,7 @@ def _fit(name: str, tuner: Any) -> Any:
         is_interrupted = signal.getsignal(signal.SIGINT) == before  # Tune restores the handler at the first Ctrl-C
     except Timeout:
         raise BukvaError(
-            f"{name}: another process is running this sweep. To see its trials: bukva sweep status {name}"
+            f"{name}: another process is running this sweep. To see its trials, run `bukva sweep status {name}`."
         ) from None
     finally:
         signal.signal(signal.SIGINT, before)  # Tune's handler would ignore the next Ctrl-C
@@ -123,7 +124,7 @@ def _fit(name: str, tuner: Any) -> Any:
 
 @contextlib.contextmanager
 def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, float]]:
-    """Start Ray on this machine or connect to a cluster, and shut Ray down or disconnect after the block.
+    """Start Ray on this machine, or connect to a Ray cluster. After the block, shut Ray down or disconnect.
 
     Args:
         address: HOST:PORT of the cluster, or "" for this machine.
@@ -134,7 +135,8 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         The resources of each trial in Ray's format: {"cpu": cores, "gpu": gpus}.
 
     Raises:
-        BukvaError: Ray is not installed, the cluster does not answer, or this machine has fewer cores than a trial.
+        BukvaError: Ray is not installed, the cluster does not answer, or this machine has fewer cores than a trial
+            needs.
     """
     os.environ.update(ENVIRONMENT)  # before the import of Ray, which reads them
     if address:
@@ -143,9 +145,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         settings: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT | forwarded}}
     else:
         if cores > n_cores():
-            raise BukvaError(
-                f"--cores: {cores} is too many, because this machine has {n_cores()} cores. Use 1 to {n_cores()}."
-            )
+            raise BukvaError(f"`--cores` is {cores}, but this machine has {n_cores()} cores. Use 1 to {n_cores()}.")
         # a token is needed on 127.0.0.1 as well, because other users of this machine can reach its ports
         os.environ.update(LOOPBACK | {"RAY_AUTH_TOKEN": secrets.token_hex(32)})
         settings = {
@@ -157,7 +157,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     try:
         import ray
     except ImportError:
-        raise BukvaError("bukva sweep: Ray is not installed. Run `make cluster`.") from None
+        raise BukvaError("`bukva sweep` needs Ray, which is not installed. Run `make cluster`.") from None
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch:
         own = {} if address else {"_temp_dir": scratch}
         ray.init(**settings, **own, log_to_driver=False, logging_level=logging.ERROR)
@@ -170,9 +170,9 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
 
 
 def _check_head(address: str) -> None:
-    """Check that the head of a cluster answers.
+    """Check that the head of a Ray cluster answers. The head is the machine that the other machines join.
 
-    The check runs in a separate process, because Ray kills the process that calls it if the token is missing.
+    The check runs in a separate process, because Ray kills the calling process if the token is missing.
 
     Raises:
         BukvaError: the head does not answer.
@@ -182,6 +182,6 @@ def _check_head(address: str) -> None:
         subprocess.run(command, capture_output=True, check=True, timeout=ANSWER_SECONDS)
     except (subprocess.SubprocessError, FileNotFoundError):
         raise BukvaError(
-            f"--address {address}: no Ray head answers, or its token differs from the token of this machine. Start the "
-            "head, and copy its ~/.ray/auth_token to this machine, readable only by you."
+            f"No Ray cluster answers at {address}, or its token differs from the token of this machine. Start the head "
+            "of the cluster, and copy its ~/.ray/auth_token to this machine. Make the file readable only by you."
         ) from None

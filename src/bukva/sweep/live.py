@@ -1,6 +1,6 @@
 """Show the progress of a running sweep.
 
-On a terminal, a table is redrawn. In a log, one line is printed whenever the state of a trial changes.
+On a terminal, a table of the trials is redrawn. Otherwise, one line is printed whenever the state of a trial changes.
 """
 
 import time
@@ -17,20 +17,26 @@ SECONDS = 2.0
 
 
 class LiveTable(ProgressReporter):
-    """Progress reporter for Tune. It shows the trials of a sweep, and saves their table for `bukva sweep status`."""
+    """Progress reporter for Ray Tune.
+
+    The reporter shows the trials of a sweep, and saves the table of trials for `bukva sweep status`.
+    """
 
     def __init__(self, sweep: str) -> None:
         self._sweep, self._known, self._at = sweep, dict[str, str](), 0.0
         self._live: Live | None = None
 
     def should_report(self, trials: list[Any], done: bool = False) -> bool:  # noqa: ARG002
-        """Return whether Tune should call `report` now: every two seconds, and at the end (`done`)."""
+        """Return whether Tune should call `report` now. This is the case every two seconds and at the end of the sweep.
+
+        done: True at the end.
+        """
         return done or time.monotonic() - self._at > SECONDS
 
     def report(self, trials: list[Any], done: bool, *__: str) -> None:
         """Show and save the current state of the trials.
 
-        `done` is true at the end and after Ctrl-C. Trials that are still running are then shown as interrupted.
+        done: True at the end and after Ctrl-C. Trials that are still running are then shown as interrupted.
         """
         self._at, rows = time.monotonic(), [_row(trial) for trial in trials]
         rows, screen = interrupted(rows) if done else rows, Console(markup=False)
@@ -61,7 +67,10 @@ def _state(trial: Any) -> str:
 
 
 def _val(trial: Any) -> str:
-    """Return the last score of a trial on val as text, or the reason if it failed. Return "" before the first score."""
+    """Return the last score of a trial on the validation split as text. Return "" before the first score.
+
+    If the trial has failed, return the error message instead.
+    """
     if _state(trial) == "failed":
         last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
         return last_line.partition("Error: ")[2] or last_line

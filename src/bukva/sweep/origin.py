@@ -1,6 +1,6 @@
-"""Use the origin of a sweep: the git repository that all machines share.
+"""Exchange commits with the origin of a sweep, the git repository that all machines share.
 
-The machines fetch the commit of the sweep from the origin, and push the results of trials to it.
+The machines fetch the commit of the sweep from the origin, and push the results of trials to the origin.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ class GitError(BukvaError):
 
 
 def run_git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder and return its output.
+    """Run a git command in a folder and return its output.
 
     Raises:
         GitError: git fails, or takes more than TIMEOUT_SECONDS.
@@ -31,36 +31,43 @@ def run_git(folder: Path, *arguments: str) -> str:
         raise GitError(f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} s.") from None
     if done.returncode:
         printed = " ".join(redact_url(word) for word in done.stderr.split())
-        raise GitError(f"git {arguments[0]}: {printed or f'exit status {done.returncode}'}")
+        raise GitError(f"git {arguments[0]} failed: {printed or f'exit status {done.returncode}'}")
     return done.stdout
 
 
 def base_ref(commit: str) -> str:
-    """Return the name of the git reference for the commit of a sweep.
+    """Return the name of the git reference that points to the commit of a sweep.
 
-    With this reference, the origin keeps the commit even if no branch contains it.
+    With this reference, the git repository that all machines share keeps the commit, even if no branch contains it.
     """
     return f"refs/bukva/base/{commit}"
 
 
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
-    """Push the result of the trial `name` from `clone` to the origin, unless the origin already has this result.
+    """Push the result of a trial from `clone` to the origin, the git repository that all machines share.
+
+    A failed push is ignored if the origin already has the result.
+
+    commit: commit from which the trial started.
+    name: name of the trial.
 
     Raises:
-        GitError: the origin cannot be reached.
+        GitError: the push failed, and the origin does not have the result.
     """
     ref = experiment_ref(commit, name)
     try:
         run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
     except GitError:
-        if name not in finished(clone, origin, commit):  # if it is there, another attempt has pushed it
+        if name not in finished(clone, origin, commit):  # otherwise, another attempt has already pushed the result
             raise
 
 
 def finished(folder: Path, origin: str, commit: str) -> set[str]:
-    """Return the names of all experiments that the origin has and that started from `commit`.
+    """Return the names of the finished experiments that started from `commit`.
 
-    folder: folder of any git repository, in which git is run.
+    An experiment is finished if the origin, the git repository that all machines share, has its git reference.
+
+    folder: any git repository. git runs in this folder.
 
     Raises:
         GitError: the origin cannot be reached.

@@ -6,10 +6,14 @@ The search space is a list of -S options in Hydra's grammar, as in Hydra's plugi
     model.n_embd=range(32,160,32)                               32, 64, 96 or 128
     train_gpt.learning_rate=tag(log,interval(0.0003,0.01))      log-uniform in this interval
 
-TPE (Bergstra et al. 2011) proposes settings that are more frequent among the better trials than among the other trials.
-Successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020) stops trials early: at 1/9 and at
-1/3 of the updates, a trial continues only if it is in the best third of the trials that have reached this point. Both
-methods use bits per character on val.
+Optuna proposes trials by TPE (Bergstra et al. 2011). TPE prefers settings that are more frequent among the better
+trials than among the other trials.
+
+Trials are stopped early by successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020). At
+1/9 and at 1/3 of the updates, a trial is compared with all trials that have already reached the same number of updates.
+The trial continues if its score is in the best third.
+
+Both methods use bits per character on val as the score.
 """
 
 import functools
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from ray.tune.schedulers import TrialScheduler
     from ray.tune.search import Searcher
 
-FIXED = "train_gpt.n_steps"
+FIXED = "train_gpt.n_steps"  # must have a single value in a search
 REDUCTION_FACTOR = 3  # one in three trials continues after each comparison
 RUNGS = 2  # number of steps at which running trials are compared
 MAX_INVALID = 100  # invalid combinations in a row before the search gives up
@@ -40,29 +44,30 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
 
     Args:
         settings: values of option -S.
-        prune: whether trials that fall behind are stopped.
+        prune: True if trials that fall behind are stopped.
 
     Returns:
-        All settings as Hydra parses them, the settings with a single value as text, and section `train_gpt` of
-        params.yaml with the single values applied.
+        Three values: all settings as Hydra parses them, the settings with a single value as text, and section
+        `train_gpt` of params.yaml after these single values are applied.
 
     Raises:
         BukvaError: one of these conditions holds.
-            - No setting has several values, or FIXED has several.
-            - The settings with a single value are invalid together.
-            - Some value or end of an interval is invalid in every combination.
-            - With `prune`, val is scored too rarely to compare running trials.
+            - No setting has several values.
+            - `train_gpt.n_steps` has several values.
+            - The settings with a single value cannot be combined.
+            - A value, or an end of an interval, is invalid in every combination.
+            - `prune` is true, and val is scored too rarely to compare running trials.
     """
     space = overrides(settings)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}
     if not chosen:
         raise BukvaError(
-            "-S: every setting has only one value. Give several values separated by commas, or range(LOW,HIGH,STEP) or "
-            "interval(LOW,HIGH)."
+            "There is nothing to search, because no setting has several values. Use `-S` with several values: "
+            "KEY=VALUE,VALUE, KEY=range(LOW,HIGH,STEP) or KEY=interval(LOW,HIGH)."
         )
     if FIXED in chosen:
         raise BukvaError(
-            f"-S {FIXED}: only one value is possible in a search, because the learning rate decays over all updates."
+            f"`{FIXED}` must have a single value in a search, because the learning rate decays over all updates."
         )
     fixed = [setting for each in space if not each.is_sweep_override() for setting in values_of(each)]
     training = params_with(fixed).train_gpt
@@ -73,21 +78,21 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
             if prune and tried.eval_every > tried.n_steps // REDUCTION_FACTOR:
                 raise BukvaError(
                     f"train_gpt.eval_every={tried.eval_every} is too large to compare running trials of "
-                    f"{tried.n_steps} updates. Use {_first_rung(tried)} or less, or --no-prune."
+                    f"{tried.n_steps} updates. Use {_first_rung(tried)} or less, or add `--no-prune`."
                 )
     return space, fixed, training
 
 
 def _valid(values: Sequence[Sequence[str]]) -> Training:
-    """Return section `train_gpt` with the first valid combination of settings.
+    """Return section `train_gpt` of params.yaml after the first valid combination of settings is applied.
 
-    Several combinations are tried, because a value can be invalid with some of the other values: `n_head` must divide
-    `n_embd`.
+    Several combinations are tried, because a value can be invalid with some of the other values. For example, `n_head`
+    must divide `n_embd`.
 
-    values: for each setting, the list of its alternatives as `KEY=VALUE`.
+    values: for each setting, the list of its possible values as `KEY=VALUE`.
 
     Raises:
-        BukvaError: the first MAX_INVALID combinations are invalid. The message is about the first combination.
+        BukvaError: the first MAX_INVALID combinations are invalid. The message describes the first combination.
     """
     mistakes = []
     for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
@@ -99,7 +104,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _extremes(override: "Override") -> list[str]:
-    """Return `KEY=VALUE` for each value of a setting. For an interval, return `KEY=VALUE` for both ends."""
+    """Return each value of a setting as `KEY=VALUE`. For an interval, return both ends."""
     if not override.is_interval_sweep():
         return values_of(override)
     interval: Any = override.value()
@@ -107,7 +112,7 @@ def _extremes(override: "Override") -> list[str]:
 
 
 def _setting(override: "Override", trial: "optuna.Trial") -> str:
-    """Let Optuna choose a value of a setting for `trial`, and return it as `KEY=VALUE`."""
+    """Let Optuna choose the value of a setting for `trial`. Return the setting as `KEY=VALUE`."""
     key, value = override.key_or_group, cast("Any", override.value())
     if override.is_interval_sweep():
         return f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
@@ -122,10 +127,10 @@ def _settings(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, A
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
-    """Return a searcher for Tune that proposes trials by TPE.
+    """Return a Ray Tune searcher that proposes trials with Optuna's TPE sampler.
 
     Args:
-        name: name of the search. The seed of TPE is derived from this name.
+        name: name of the search. The random seed of TPE is computed from this name.
         space: settings with their possible values, as `read_space` returns them.
         trials: number of trials of the search.
     """
@@ -133,12 +138,16 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
     from ray.tune.search.optuna import OptunaSearch
 
     class Search(OptunaSearch):
-        """Searcher that names the trials and skips invalid combinations."""
+        """Optuna searcher that names the trials and skips invalid combinations of settings."""
 
         given = 0  # number of suggested trials; Tune saves this attribute in its state
 
         def suggest(self, trial_id: str) -> dict[str, Any]:
-            """Return the configuration of the next trial: {"trial": {"name": ..., "settings": ...}}."""
+            """Return the configuration of the next trial: {"trial": {"name": ..., "settings": ...}}.
+
+            Raises:
+                BukvaError: MAX_INVALID combinations in a row are invalid.
+            """
             for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
@@ -154,7 +163,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
             )
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-            """Report the end of a trial to Optuna, without the score if the trial was stopped early."""
+            """Report the end of a trial to Optuna. The score of a trial that was stopped early is left out."""
             super().on_trial_complete(trial_id, result if result and result.get("finished") else None, error)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -164,18 +173,18 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
 
 
 def pruning_rule(training: Training) -> "TrialScheduler":
-    """Return the scheduler with which Tune stops trials that fall behind (successive halving)."""
+    """Return Ray Tune's scheduler for successive halving, which stops trials that fall behind."""
     from ray.tune.schedulers import ASHAScheduler
 
-    # one step more than a trial has, because Tune stops a trial at max_t, which would be before stage evaluate
+    # Tune stops a trial at step max_t. This must not happen at the last step, because stage evaluate is still to run.
     max_t, first = training.n_steps + 1, _first_rung(training)
     return ASHAScheduler("step", "val", "min", max_t=max_t, grace_period=first, reduction_factor=REDUCTION_FACTOR)
 
 
 def _first_rung(training: Training) -> int:
-    """Return the step of the first rung, at which trials are first compared.
+    """Return the step at which trials are first compared (the first rung of successive halving).
 
-    Tune multiplies this step by REDUCTION_FACTOR for each later rung. Adding 1 avoids a rung at the last step, where a
-    trial must not be stopped.
+    Tune multiplies this step by REDUCTION_FACTOR for each later rung. The added 1 avoids a rung at the last step, where
+    a trial must not be stopped.
     """
     return training.n_steps // REDUCTION_FACTOR**RUNGS + 1

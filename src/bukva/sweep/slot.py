@@ -1,10 +1,10 @@
-"""Provide slots: git clones in which trials run, one trial at a time.
+"""Provide slots. A slot is a git clone in which one trial at a time runs.
 
-The lock of <slots>/slot-0 is <slots>/slot-0.lock.
+A slot is a folder such as <slots>/slot-0. The file <slots>/slot-0.lock is its lock.
 
-Without a cluster, the slots are inside the project. Their trials use the project's cache, journals, checkpoints and
-MLflow, so results appear in the project as with DVC's queue. On a machine of a cluster, each slot has separate
-journals, checkpoints and MLflow, and all slots of the machine share one DVC cache.
+Without a cluster, the slots are inside the project. Their trials use the project's DVC cache, journals (results for
+MLflow), checkpoints and MLflow database. So results appear in the project as with DVC's queue. On a machine of a
+cluster, each slot has separate journals, checkpoints and MLflow, and all slots of the machine share one DVC cache.
 """
 
 import contextlib
@@ -30,17 +30,17 @@ from bukva.sweep.origin import GitError, base_ref, run_git
 LOCK = "numerics.lock"  # versions of the packages that affect the bytes of results
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 NODES = Path("~/.cache/bukva/nodes")  # folder of the slots on a cluster, unless BUKVA_NODE names another
-SAVE_SECONDS = 120.0  # time for the training of a stopped trial to save its state before it is killed
+SAVE_SECONDS = 120.0  # how long the training of a stopped trial may save its state; after that, it is killed
 
 
 @dataclass(frozen=True)
 class TrialLocation:
-    """Where the trials of a sweep run.
+    """Git repository, commit and project with which the trials of a sweep run.
 
     origin: URL or path of the git repository that all machines share.
     commit: commit from which all trials start.
-    prefix: path of the project inside its repository.
-    project: project whose cache, journals and MLflow the trials use, or None on a cluster.
+    prefix: path of the project inside its git repository.
+    project: project whose DVC cache, journals and MLflow database the trials use, or None on a cluster.
     """
 
     origin: str
@@ -51,7 +51,9 @@ class TrialLocation:
 
 @contextlib.contextmanager
 def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
-    """Lock a free slot, and check out `location.commit` in it. The lock is released after the block.
+    """Lock a free slot (a git clone for trials), and check out `location.commit` there.
+
+    The lock is released after the block.
 
     Args:
         location: where the trials of the sweep run.
@@ -102,11 +104,9 @@ def _lock_free_slot(slots: Path) -> Iterator[Path]:
 
 
 def _wait_for_processes(clone: Path) -> None:
-    """Wait until the stages of earlier trials in `clone` have ended.
+    """Wait until the stages of earlier trials in `clone` have ended. Kill the stages that still run after SAVE_SECONDS.
 
-    After SAVE_SECONDS, kill the stages that still run.
-
-    A stage whose trial was killed or stopped needs some seconds to save its state.
+    A stage needs some seconds to save its state after its trial was killed or stopped.
     """
 
     def is_stage_here(process: psutil.Process) -> bool:
@@ -120,9 +120,9 @@ def _wait_for_processes(clone: Path) -> None:
 
 
 def _check_out(clone: Path, location: TrialLocation) -> None:
-    """Check out `location.commit` in `clone`, and remove untracked files, except for files that git ignores.
+    """Check out `location.commit` in `clone`. If the clone does not exist, create it.
 
-    Ignored files stay, because DVC reuses outputs that are still valid. A missing clone is created.
+    Untracked files are removed. Files that git ignores remain, because DVC reuses outputs that are still valid.
     """
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
@@ -134,7 +134,11 @@ def _check_out(clone: Path, location: TrialLocation) -> None:
 
 
 def _check_packages(lock: Path) -> None:
-    """Check that the installed packages have the versions in the file `lock`, on which results depend."""
+    """Check that the installed packages have the versions in the file `lock`. Results depend on these versions.
+
+    Raises:
+        BukvaError: a package is missing or has another version.
+    """
     for name, wanted in PIN.findall(lock.read_text(encoding="utf-8")) if lock.exists() else ():
         try:
             here = version(name).partition("+")[0]
@@ -142,13 +146,13 @@ def _check_packages(lock: Path) -> None:
             here = "missing"
         if here != wanted:
             raise BukvaError(
-                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the packages in "
+                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the versions in "
                 f"its {lock.name}."
             )
 
 
 def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
-    """Configure which cache DVC uses in `folder`, the project in a slot.
+    """Configure the cache that DVC uses in `folder`, the project in a slot.
 
     Without a cluster, DVC uses the cache and the local settings of `location.project`. On a cluster, all slots of a
     machine share the cache <slots>/cache.

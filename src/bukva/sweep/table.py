@@ -1,4 +1,7 @@
-"""Format the trials of a sweep as a table. The driver (the process of the sweep) saves it for `bukva sweep status`."""
+"""Save the trials of a sweep, and format the trials as a table.
+
+The driver, the process that runs the sweep, saves the trials for `bukva sweep status`.
+"""
 
 import io
 from collections import Counter
@@ -15,7 +18,7 @@ from bukva.sweep.trials import sweeps_root
 WIDTH = 200  # characters per line of a table that is returned as text
 HEADER = "trial", "settings", "state", "step", "val, bits/char", "time", "machine"
 STATE = HEADER.index("state")
-# style of each state, in the order of the rows; the first rows matter most, because a terminal cuts off the last ones
+# style of each state; rows are sorted in this order, because a terminal cuts off the last rows
 STYLES = {
     "running": "bold", "failed": "red", "interrupted": "yellow", "finished": "green", "stopped": "yellow",
     "waiting": "dim",
@@ -31,17 +34,17 @@ def save_rows(sweep: str, rows: Sequence[Row]) -> None:
 def format_rows(sweep: str) -> str:
     """Return the saved table of a sweep as text.
 
-    If the process of the sweep has ended, trials that are saved as running are shown as interrupted.
+    If the process of the sweep has ended, trials with the saved state `running` are shown as `interrupted`.
     """
     if not (file := _file(sweep, "json")).exists():
-        return f"{sweep}: no trial has started yet"
+        return f"{sweep}: no trial has started yet."
     rows, text = read_json(file), io.StringIO()
     Console(file=text, width=WIDTH, markup=False).print(table(rows if has_driver(sweep) else interrupted(rows)))
     return text.getvalue()
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Return a table of all trials. Its title counts the trials of each state."""
+    """Return a table with a row for each trial. The title contains the number of trials in each state."""
     counts = Counter(row[STATE] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state])
     trials = Table(*HEADER, box=None, title=title, title_justify="left")
@@ -51,12 +54,12 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def interrupted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with the state `running` replaced by `interrupted`."""
+    """Return a copy of the rows in which the state `running` is replaced by `interrupted`."""
     return [["interrupted" if cell == "running" and n == STATE else cell for n, cell in enumerate(row)] for row in rows]
 
 
 def driver_lock(sweep: str) -> FileLock:
-    """Return the lock that the process of `bukva sweep` holds while it runs the sweep `sweep`."""
+    """Return the lock of a sweep. The process that runs the sweep holds this lock."""
     file = _file(sweep, "lock")
     file.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(file)

@@ -1,19 +1,18 @@
-"""Pack the files of a trial on a cluster into a checkpoint of Tune, and unpack them on another machine.
+"""Pack the files of a trial on a cluster into a checkpoint of Ray Tune, and unpack them on another machine.
 
 A checkpoint of Tune always contains:
 
-    journals/<stage>-<id>/      journals of all stages, with artifacts
+    journals/<stage>-<id>/      journals of all stages (results for MLflow), with artifacts
 
-During a training, it also contains the following files. With them, another machine can resume the training and show the
-lost execution as KILLED.
+During a training, the checkpoint also contains these files. Another machine can resume the training from them:
 
     checkpoints/<training>/<step>-<digest>.safetensors  the newest checkpoint of the training
     checkpoints/<training>/fingerprint.json             everything on which the training depends
 
-At the end of the trial, it also contains the following file. With it, the project in which `bukva sweep` runs can use
-the result as if the trial had run there.
+At the end of the trial, the checkpoint also contains this file. With it, the project in which `bukva sweep` runs can
+use the result as if the trial had run there:
 
-    runs.json                   path in DVC's run cache -> content of the file
+    runs.json                   content of each file that the trial added to DVC's run cache, by path
 """
 
 import shutil
@@ -32,9 +31,10 @@ JOURNALS, CHECKPOINTS, RUNS = "journals", "checkpoints", "runs.json"
 
 
 def journals_of(trial: str, commit: str) -> list[Journal]:
-    """Return the journals of the trial `trial` that started from `commit`, the oldest first.
+    """Return the journals of a trial (files with results for MLflow), the oldest first.
 
-    The name alone is not enough, because several experiments of DVC can have the same name.
+    The name `trial` is not unique, because several experiments of DVC can have the same name. So the journals must also
+    be of an experiment that started from `commit`.
     """
     return [journal for journal in read_journals(trial) if journal.start["commit"] == commit]
 
@@ -45,12 +45,14 @@ def checkpoint_files() -> set[Path]:
 
 
 def pack_checkpoint(folder: Path, trial: str, commit: str, checkpoint: Path) -> None:
-    """Copy the file `checkpoint` and the journals of a trial into `folder`.
+    """Copy a training's checkpoint file and the journals of its trial into `folder`.
 
-    trial, commit: name of the trial, and the commit from which it started.
+    trial: name of the trial.
+    commit: commit from which the trial started.
+    checkpoint: the checkpoint file.
 
     Raises:
-        FileNotFoundError: a newer checkpoint has replaced `checkpoint`.
+        FileNotFoundError: a newer checkpoint has replaced the file.
     """
     training = folder / CHECKPOINTS / checkpoint.parent.name
     training.mkdir(parents=True)
@@ -68,13 +70,13 @@ def _pack_journals(folder: Path, trial: str, commit: str) -> None:
 def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
     """Push the outputs of a finished trial to the DVC remote.
 
-    Copy its journals and its run cache entries into `folder`.
+    Also copy the journals of the trial, and its entries in DVC's run cache, into `folder`.
 
     Args:
         folder: destination of the copies.
         trial: name of the trial.
         commit: commit from which the trial started.
-        clone: clone in which the trial ran. It must be the current folder, as DVC requires.
+        clone: git clone in which the trial ran. DVC requires that this is the current folder.
 
     Raises:
         BukvaError: the project has no DVC remote, or the remote does not answer.
@@ -89,10 +91,10 @@ def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
 
 
 def unpack(folder: Path, trial: str) -> None:
-    """Copy the files that `pack_checkpoint` or `pack_result` stored in `folder` to their places in this project.
+    """Copy the files that `pack_checkpoint` or `pack_result` stored in `folder` into this project.
 
-    Journals and checkpoints that exist here are not replaced. If this machine has any, the last attempt ran on it, so
-    its files are not older.
+    Journals and checkpoints that already exist in the project are kept. If they exist, the last attempt of the trial
+    ran on this machine, so the files in `folder` are not newer.
     """
     for kind, target in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
         for source in (folder / kind).glob("*"):
@@ -106,7 +108,10 @@ def unpack(folder: Path, trial: str) -> None:
 
 
 def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
-    """Download the last checkpoint that Tune has of each trial (given by name), and unpack it into this project."""
+    """Download Tune's last checkpoint of each trial from the storage of a sweep, and unpack it into this project.
+
+    trials: names of the trials.
+    """
     from pyarrow.fs import FileSelector, FileSystem, copy_files
 
     files, root = FileSystem.from_uri(sweep.storage)
@@ -119,7 +124,10 @@ def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
 
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
-    """Return the entries of DVC's run cache for the current state of a stage, each as (key of the stage, file name)."""
+    """Return the entries of DVC's run cache for the current state of a stage.
+
+    Each entry is a pair of the stage's key in the cache and a file name.
+    """
     from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC has no public function for this
 
     key = _get_stage_hash(stage) if _can_hash(stage) else ""

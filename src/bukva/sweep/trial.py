@@ -1,7 +1,8 @@
-"""Run one trial in a Ray actor (a process): run DVC in a clone, report progress to Tune, and push the result.
+"""Run one trial in a process of Ray (an actor): run DVC in a git clone, report progress to Tune, and push the result.
 
-An actor ends when Tune stops its trial, or when the process of the sweep or the machine dies. DVC ends with the actor.
-A stage saves its state and ends when DVC has ended (core/processes.py). So no training continues without its trial.
+The actor ends when Tune stops the trial, or when the process of `bukva sweep` or the machine dies. DVC ends with the
+actor. When DVC has ended, the running stage saves its state and ends (see core/processes.py). So no training continues
+without its trial.
 
 A stopped trial leaves no result. If its training ended normally after fewer updates, DVC's run cache would record the
 shorter training as the result of the trial's settings.
@@ -35,19 +36,19 @@ from bukva.text.ids import bits
 MODEL, SPLIT = "gpt", "val"
 VAL = "best_val_nats_per_char"  # metric in a journal
 POLL_SECONDS = 0.5
-PUSH_SECONDS = 300.0  # time for which an origin or a remote may be unavailable
+PUSH_SECONDS = 300.0  # how long the origin or the DVC remote may be unavailable
 MAX_PAUSE_SECONDS = 30.0  # between two attempts
-# the cause of a failure at the end of DVC's output
+# finds the cause of a failure at the end of DVC's output
 FAILED = re.compile(r"(?:^(.+)\n+)?^ERROR: (?:failed to reproduce|(.+))", re.MULTILINE)
 
 T = TypeVar("T")
 
 
 def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
-    """Run a trial until the origin has its result.
+    """Run a trial, and push its result to the origin, the git repository that all machines share.
 
-    The step and the best score on val so far, in bits per character, are reported to Tune. If the origin already has
-    the result, only the final score is reported.
+    During the training, report the step and the best score on val so far to Ray Tune, in bits per character. If the
+    origin already has the result, report only the final score.
 
     Args:
         name: name of the trial and of its experiment.
@@ -55,7 +56,7 @@ def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
         location: where the trials of the sweep run.
 
     Raises:
-        BukvaError: a stage failed, or the origin or the remote did not answer for PUSH_SECONDS.
+        BukvaError: a stage failed, or the origin or the DVC remote did not answer for PUSH_SECONDS.
     """
     from ray import tune
 
@@ -80,7 +81,9 @@ def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
 
 
 class Report:
-    """Report the progress of a running trial to Tune: the step, the best score on val and, on a cluster, checkpoints.
+    """Progress of a running trial, reported to Ray Tune.
+
+    The step and the best score on val are reported. On a cluster, checkpoints are also sent.
 
     Args:
         trial: name of the trial.
@@ -90,11 +93,11 @@ class Report:
     def __init__(self, trial: str, location: TrialLocation) -> None:
         self._trial, self._location = trial, location
         self.values: dict[str, Any] = {}
-        self._offsets: dict[Path, int] = {}  # folder of a journal -> number of its bytes that were read
+        self._offsets: dict[Path, int] = {}  # bytes read from each journal, by its folder
         self._sent = checkpoint_files()  # existing checkpoints are not sent, because they may belong to other trials
 
     def update(self) -> None:
-        """Report each new score on val to Tune. On a cluster, also send the newest checkpoint."""
+        """Report each new score on val to Ray Tune. On a cluster, also send the newest checkpoint."""
         from ray import tune
 
         for scoring in self._new_scorings():
@@ -107,7 +110,10 @@ class Report:
                 self._sent |= new
 
     def send_result(self, clone: Path) -> None:
-        """Send the result of a finished trial, which ran in `clone`, to the storage (see `pack_result`)."""
+        """Send the result of a finished trial to the storage of the sweep (see `pack_result`).
+
+        clone: git clone in which the trial ran.
+        """
         self._send(lambda folder: pack_result(folder, self._trial, self._location.commit, clone))
 
     def _send(self, pack: Callable[[Path], None]) -> None:
@@ -128,7 +134,12 @@ class Report:
 
 
 def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> None:
-    """Run `dvc exp run` in `folder`, write its output to .bukva/sweeps/logs, and report the progress meanwhile.
+    """Run `dvc exp run` in `folder`, and report the progress of the trial while DVC runs.
+
+    The output of DVC is written to .bukva/sweeps/logs.
+
+    name: name of the trial and of its experiment.
+    options: other options of `dvc exp run`.
 
     Raises:
         BukvaError: `dvc exp run` failed.
@@ -148,12 +159,12 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
             match = FAILED.search(re.sub(rf"^{UNDO_PREFIX}.*", "", file.read(), flags=re.MULTILINE))
             why = match and (match[2] or match[1])
             raise BukvaError(
-                why or f"dvc exp run ended with exit status {process.returncode}. See {log} for its output."
+                why or f"`dvc exp run` failed with exit status {process.returncode}. See {log} for its output."
             )
 
 
 def _enter_project(folder: Path, location: TrialLocation) -> None:
-    """Let this process and its children work in `folder`, the project in the slot of the trial."""
+    """Make this process and its children work in `folder`, which is the project in the trial's git clone."""
     os.chdir(folder)  # DVC can only push from the current folder
     os.environ["BUKVA_ROOT"] = str(location.project or folder)  # folder of journals, checkpoints and MLflow
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -163,9 +174,7 @@ def _enter_project(folder: Path, location: TrialLocation) -> None:
 
 
 def _retry(call: Callable[[], T]) -> T:
-    """Return the result of `call`, which uses the origin or the remote.
-
-    Repeat a failed call: a server may be restarting.
+    """Return the result of `call`. Repeat a failed call, because a git or DVC remote may be unavailable for some time.
 
     Raises:
         BukvaError: `call` has failed for PUSH_SECONDS.

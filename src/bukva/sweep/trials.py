@@ -1,4 +1,4 @@
-"""Define sweeps and their trials, and read and write sweeps in .bukva/sweeps."""
+"""Define sweeps and their trials. Store sweeps as files in .bukva/sweeps."""
 
 import hashlib
 import itertools
@@ -19,7 +19,8 @@ DIGITS = 6  # length of the digests in the names of sweeps and trials
 class Trial:
     """One experiment of a sweep.
 
-    settings: values of the option -S of `dvc exp run`, such as `model.n_head=8`.
+    name: name of the trial and of its experiment.
+    settings: values of option -S of `dvc exp run`, such as `model.n_head=8`.
     """
 
     name: str
@@ -28,12 +29,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep, that is all trials of one command.
+    """All trials of one `bukva sweep` command.
 
-    name: unique name. The same commit and settings give the same name, so that repeating a command continues the sweep.
+    name: unique name. It depends on the commit and the settings, so repeating a command continues the same sweep.
     commit: commit from which all trials start.
     address: HOST:PORT of a Ray cluster, or "" for this machine.
-    storage: folder or URL where Tune keeps its state and the checkpoints.
+    storage: folder or URL where Ray Tune keeps its state and the checkpoints of trials.
     """
 
     name: str
@@ -47,19 +48,21 @@ class Sweep:
 
 
 def sweeps_root() -> Path:
-    """Return the folder of all sweeps of this project."""
+    """Return the folder that contains the files of all sweeps of this project."""
     return project_root() / ".bukva" / "sweeps"
 
 
 def read_sweep(name: str | None = None) -> Sweep:
-    """Return the sweep with this name. With `None`, return the newest sweep of the project.
+    """Return the sweep named `name`. With `None`, return the newest sweep of the project.
 
     Raises:
         BukvaError: the project has no such sweep.
     """
     files = sorted(sweeps_root().glob("*.json"), key=lambda path: path.stat().st_mtime)
     if not files:
-        raise BukvaError("This project has no sweep yet. To start one: bukva sweep run -S SECTION.KEY=VALUE,VALUE")
+        raise BukvaError(
+            "This project has no sweep yet. To start one, run `bukva sweep run -S SECTION.KEY=VALUE,VALUE`."
+        )
     path = sweeps_root() / f"{name}.json" if name else files[-1]
     if path not in files:
         raise BukvaError(f"No sweep is named {name}. Existing sweeps: {', '.join(file.stem for file in files)}.")
@@ -67,15 +70,18 @@ def read_sweep(name: str | None = None) -> Sweep:
 
 
 def checked_name(name: str, *parts: str) -> str:
-    """Return the full name of a sweep: the user's name and a digest of `parts`, such as commit and settings.
+    """Return the full name of a sweep: `name` and a digest.
+
+    name: name that the user chose.
+    parts: texts from which the digest is computed, such as the commit and the settings.
 
     Raises:
-        BukvaError: the user's name cannot be part of a git reference.
+        BukvaError: `name` cannot be part of a git reference.
     """
     if not NAME.fullmatch(name):
         raise BukvaError(
-            f"--name: {name!r} cannot be part of a git reference. Use up to 31 letters, digits, hyphens and "
-            "underscores."
+            f"`--name` is {name!r}, which cannot be part of a git reference. Use up to 31 letters, digits, hyphens and "
+            "underscores, and begin with a letter or digit."
         )
     return f"{name}-{digest(*parts)}"
 
@@ -100,5 +106,5 @@ def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
 
 
 def digest(*parts: str) -> str:
-    """Return a digest of the texts `parts`: DIGITS hexadecimal digits."""
+    """Return a digest of the texts `parts`, with DIGITS hexadecimal digits."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

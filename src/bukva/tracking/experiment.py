@@ -1,4 +1,4 @@
-"""Describe the experiment that a stage belongs to: its name, its starting commit, its parameters and its datasets."""
+"""Describe the experiment to which the running stage belongs: name, starting commit, parameters and datasets."""
 
 import os
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from bukva.project.revisions import file_at, head, head_or_empty
 from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
-# kind of a stage -> splits that it reads
+# splits that a stage reads, by kind of stage
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
-MAX_NAMED = 3  # changed parameters that a label names
+MAX_NAMED = 3  # maximum number of changed parameters in a label
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment: a run of `dvc exp run`, or a plain `dvc repro`.
+    """One run of the pipeline, by `dvc exp run` or by a plain `dvc repro`.
 
-    name: name of the DVC experiment; for `dvc repro`, a name made from the commit (see `name_of_repro`).
+    name: name of the DVC experiment. For `dvc repro`, the name is made from the commit (see `name_of_repro`).
     commit: commit from which the experiment started, or "" before the first commit of the project.
-    params: all parameters of params.yaml, with dotted keys.
-    changed: parameters that differ from params.yaml in `commit`, each as text such as `model.n_head=8`.
+    params: values of all parameters in params.yaml, by dotted key such as `model.n_head`.
+    changed: parameters whose values differ from params.yaml in `commit`, each as text such as `model.n_head=8`.
     """
 
     name: str
@@ -38,10 +38,10 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Digest of the name, the commit and the parameters. It identifies the experiment.
+        """Unique identifier of the experiment: a digest of its name, commit and parameters.
 
-        The name alone is ambiguous: after `dvc exp remove`, or with `dvc exp run -f`, another experiment can get the
-        same name. That experiment needs a new run in MLflow, because the parameters of a run cannot change.
+        The name alone is not unique. After `dvc exp remove`, or with `dvc exp run -f`, DVC can give the same name to
+        another experiment. That experiment needs a new MLflow run, because a run's parameters cannot change.
         """
         return digest([self.name, self.commit, self.params])
 
@@ -49,17 +49,17 @@ class Experiment:
     def label(self) -> str:
         """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
 
-        MLflow shows about 20 characters of a name, so the section of a parameter, such as `model.`, is left out if no
-        other section has a parameter with this name.
+        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changed parameters, in a
+        short form (see `_brief`).
         """
         more = len(self.changed) - MAX_NAMED
         parts = [*map(self._brief, self.changed[:MAX_NAMED]), *([f"{more} more"] if more > 0 else [])]
         return f"{self.name}: {', '.join(parts)}" if parts else self.name
 
     def _brief(self, changed: str) -> str:
-        """Return `n_head=8` for `model.n_head=8`, but `gpt.seed=1` for `train_gpt.seed=1`.
+        """Shorten a parameter. `model.n_head=8` becomes `n_head=8`, and `train_gpt.seed=1` becomes `gpt.seed=1`.
 
-        Several sections have a `seed`, so `seed=1` would be ambiguous.
+        The section remains if several sections have a parameter with this name: `seed=1` would be ambiguous.
         """
         brief = changed.partition(".")[2]
         keys = [key.partition(".")[2] for key in self.params]
@@ -74,13 +74,16 @@ def this_experiment(params: Params) -> Experiment:
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
-    flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
+    flat["download.url"] = redact_url(params.download.url)  # the URL may contain a token, and many people read MLflow
     texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
     return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
 
 
 def name_of_repro(commit: str) -> str:
-    """Return the name of a `dvc repro` at a commit: `repro-1a2b3c4`, or `repro-uncommitted` if `commit` is ""."""
+    """Return the experiment name for a plain `dvc repro`, such as `repro-1a2b3c4` at commit 1a2b3c4.
+
+    If `commit` is "", return `repro-uncommitted`.
+    """
     return f"repro-{commit[:7] or 'uncommitted'}"
 
 
@@ -90,28 +93,30 @@ def baseline() -> str:
 
 
 def print_uncommitted(params: Params) -> None:
-    """If params.yaml differs from the last commit, print the changed parameters and the command that restores the file.
+    """Print the uncommitted changes of params.yaml, and the command that restores the file.
 
-    In a queued experiment, which runs in a temporary copy of the project, print nothing, because no other
-    experiment starts from this copy.
+    Print nothing in a queued experiment. It runs in a temporary copy of the project, and no other experiment starts
+    from this copy.
 
     Raises:
-        RefusedError: git refuses to read the project, because another user owns it.
+        RefusedError: git refuses to read the project, because another user owns the folder.
     """
     head()
     experiment = this_experiment(params)
     if experiment.changed and Path.cwd().resolve() == project_root():
         print(
-            f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next experiment "
-            f"will start from these values. {UNDO_PREFIX}{undo_command()}"
+            f"params.yaml differs from commit {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next "
+            f"experiment will start from these values. {UNDO_PREFIX}{undo_command()}"
         )
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Return the splits that a stage of kind `kind` reads, each as a dict that describes a dataset for MLflow.
+    """Describe the splits that a stage reads as datasets for MLflow, with one dict for each split.
 
-    In each dict, `digest` is DVC's digest of the folder with all splits, and `text` is DVC's digest of the folder with
-    the cleaned text. The list is empty before stage split has run, and for stages that read no split.
+    The list is empty if the stage reads no split, or if stage split has not run yet. In each dict, `digest` is DVC's
+    digest of the folder with all splits, and `text` is DVC's digest of the folder with the cleaned text.
+
+    kind: kind of the stage, such as `training` or `report`.
     """
     try:
         record = read_lock()["split"]

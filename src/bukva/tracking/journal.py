@@ -1,22 +1,28 @@
-"""Write and read journals. A journal contains the events of one stage execution, one JSON object per line, and files.
+"""Write and read journals, the local files in which stages record their results for MLflow.
 
-    <project root>/.bukva/journal/<experiment>/<stage>-<8 digits>/
-        journal.jsonl    a start event, then metrics, artifact and model events, then an end event. Every event has a
-                         time `at`, in milliseconds since 1970. Only journals contain times; DVC's outputs do not
-        artifacts/       hard links to the files that the stage wrote
-        code.zip         only for a training: the code of bukva, which runs the model without the repository
-    <project root>/.bukva/journal/<experiment>/notes-<key>/
-        tags.json, artifacts/    tags and files for an experiment, added after its stages have ended. <key> is
-                                     `Experiment.key`
+Each execution of a stage writes one journal:
 
-Every execution of a stage writes a new journal. A training that resumes from a checkpoint logs its earlier metrics
-again, so its journal contains the complete loss curve.
+<project root>/.bukva/journal/<experiment>/<stage>-<8 hexadecimal digits>/
+    journal.jsonl    a start event, then metrics, artifact and model events, then an end event. Each line is one
+                     event, as a JSON object with the time `at` in milliseconds since 1970. The outputs of stages
+                     contain no times, because they must be reproducible
+    artifacts/       hard links to the files that the stage wrote
+    code.zip         only for a training: the code of bukva, which runs the model without the repository
 
-Artifacts are hard links, because a queued experiment runs in a folder that DVC deletes at the end. The content of a
-hard link does not change, because bukva replaces output files and never modifies them.
+Tags and files can be added to an experiment after its stages have ended. They are called notes:
+
+<project root>/.bukva/journal/<experiment>/notes-<`Experiment.key`>/
+    tags.json        text of each tag, by tag name
+    artifacts/       added files
+
+A training that resumes from a checkpoint logs its earlier metrics again, so its new journal contains the complete loss
+curve.
+
+Artifacts are hard links, because a queued experiment runs in a folder that DVC deletes at the end. The linked content
+does not change, because bukva replaces output files and never modifies them.
 
 The process that writes a journal holds a lock on journal.jsonl. The operating system releases the lock when the process
-ends, even if it is killed. So a journal without a lock and without an end event belongs to a killed process.
+ends, even if the process is killed. So a journal without a lock and without an end event belongs to a killed process.
 """
 
 import contextlib
@@ -51,14 +57,15 @@ Event = dict[str, Any]
 
 FILE, ARTIFACTS, TAGS, CODE = "journal.jsonl", "artifacts", "tags.json", "code.zip"
 NOTE_CHARS = 1000  # maximum length of the note in an end event
-PACKAGE = Path(__file__).parents[1]  # code of this process; a queued experiment has its own copy of the code
+PACKAGE = Path(__file__).parents[1]  # running code; a queued experiment has its own copy of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
 DISTRIBUTIONS = (
     "jinja2", "mlflow", "numba", "numpy", "pandas", "pydantic", "pyyaml", "ruamel.yaml", "safetensors", "tokenizers",
     "torch",
 )  # fmt: skip
 LOCK_SECONDS = 10
-WAIT_SECONDS = 10  # time that a stage waits until its last events are in MLflow; then it ends, and the sender continues
+# how long a stage waits until its last events are in MLflow; then the stage ends, and the sending process continues
+WAIT_SECONDS = 10
 REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 
@@ -67,14 +74,18 @@ REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 @dataclass(frozen=True)
 class Journal:
-    """The journal in `folder`. Its first event, `start`, has the experiment, the parameters and the stage."""
+    """Journal of one stage execution.
+
+    folder: folder of the journal.
+    start: first event of the journal. It contains the experiment, the parameters and the stage.
+    """
 
     folder: Path
     start: Event
 
     @property
     def id(self) -> str:
-        """Identifier that is unique among the journals of all machines."""
+        """Identifier of the journal, unique across all machines."""
         return str(self.start["id"])
 
     @property
@@ -84,23 +95,27 @@ class Journal:
 
     @property
     def notes(self) -> Path:
-        """Folder with the tags and files that `save_note` saved for the experiment. It may not exist."""
+        """Folder with the tags and files that `save_note` adds to the experiment. The folder may not exist."""
         return self.folder.parent / f"notes-{self.key}"
 
     def read(self, offset: int = 0) -> tuple[list[Event], int]:
-        """Return the complete events from byte `offset` on, and the offset to read from next time."""
+        """Read the complete events of journal.jsonl, starting at byte `offset`.
+
+        Returns:
+            The events, and the offset at which the next call should start.
+        """
         new = (self.folder / FILE).read_bytes()[offset:]
         complete = new[: new.rfind(b"\n") + 1]  # a line without a newline is still being written
         return list(filter(None, map(_parse, complete.splitlines()))), offset + len(complete)
 
     def status(self) -> tuple[str, int | None]:
-        """Return the status and the end of the execution.
+        """Return the status of the stage execution, and the time at which the execution ended.
 
-        The status is RUNNING, FINISHED, FAILED or KILLED. The end is in milliseconds since 1970, or None for RUNNING.
-        If a killed execution wrote no end event, its end is the time at which it last wrote to the journal.
+        The status is RUNNING, FINISHED, FAILED or KILLED. The time is in milliseconds since 1970, or None for RUNNING.
+        If a killed execution wrote no end event, the time is that of the last write to the journal.
         """
         with (self.folder / FILE).open("rb") as file:
-            try:  # check the lock before the last event is read, because an unlocked file no longer grows
+            try:  # check the lock before reading the last event, because an unlocked file no longer grows
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 is_abandoned = True
             except OSError:
@@ -115,7 +130,10 @@ class Journal:
         return self.status()[0] == "RUNNING"
 
     def remove_unfinished(self) -> None:
-        """Remove files that a killed stage left unfinished in `folder`. No event refers to these files."""
+        """Remove the partially written files that a killed stage left in the journal's folder.
+
+        No event refers to these files. Do nothing while the stage is running.
+        """
         unfinished = [*(self.folder / ARTIFACTS).glob(".*.part"), *self.folder.glob(".*.part")]
         if unfinished and not self.is_running():
             for file in unfinished:
@@ -127,19 +145,19 @@ class Journal:
 
 
 def journals_root() -> Path:
-    """Return the folder of all journals.
+    """Return the folder that contains all journals.
 
-    The folder is in the original project, even for a queued experiment, which runs in a temporary copy of the project.
+    A queued experiment runs in a temporary copy of the project, but its journals are in the original project.
     """
     return project_root() / ".bukva" / "journal"
 
 
 def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
-    """Return journals, the oldest first. By default, return the journals of all experiments.
+    """Return the journals of all experiments or of one experiment, sorted by start time.
 
     Args:
-        experiment: return only journals of experiments with this name.
-        key: return only journals of the experiment with this `Experiment.key`.
+        experiment: name of the experiment, or `*` for all names.
+        key: `Experiment.key` of the experiment, or "" for all keys.
     """
     opened = [open_journal(file.parent) for file in journals_root().glob(f"{experiment}/*/{FILE}")]
     matching = [journal for journal in opened if journal and key in ("", journal.key)]
@@ -147,7 +165,10 @@ def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
 
 
 def open_journal(folder: Path) -> Journal | None:
-    """Return the journal in a folder, or None if the folder has no journal with a complete start event."""
+    """Return the journal in a folder.
+
+    Return None if the folder has no journal.jsonl, or if the start event in this file is incomplete.
+    """
     try:
         with (folder / FILE).open("rb") as file:
             start = _parse(file.readline())
@@ -157,7 +178,7 @@ def open_journal(folder: Path) -> Journal | None:
 
 
 def _parse(line: bytes) -> Any:
-    """Return the event of a line, or None if a full disk or a power cut left the line incomplete."""
+    """Parse a line of a journal. Return None if the line is incomplete because of a full disk or a power cut."""
     try:
         return json.loads(line)
     except ValueError:
@@ -170,12 +191,12 @@ def _parse(line: bytes) -> Any:
 class JournalWriter:
     """Writer for the journal of one stage execution. The constructor writes the start event.
 
-    A full or read-only disk never stops the stage. Events that cannot be written will be missing in MLflow.
+    Disk errors never stop the stage. Events that cannot be written will be missing in MLflow.
 
     stage: name of the stage.
     params: all parameters of params.yaml.
     restored: True if DVC restored the outputs from its cache instead of running the stage.
-    silent: True to write nothing, because another process of the same training writes the journal.
+    silent: True if another process of the same training writes the journal. This writer then writes nothing.
     """
 
     def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
@@ -198,15 +219,21 @@ class JournalWriter:
             self._write(**start)
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Log metrics (name -> value) at a step of the training."""
+        """Log the values of metrics at a step of the training. The keys of `values` are metric names."""
         self._write("metrics", step=step, values={name: float(value) for name, value in values.items()})
 
     def artifact(self, path: Path) -> None:
-        """Log a file, or a folder with all its content. An earlier artifact with the same file name is replaced."""
+        """Log a file, or a folder with its whole content.
+
+        An earlier artifact with the same file name is replaced.
+        """
         self._link_and_log("artifact", path)
 
     def text(self, name: str, content: str) -> None:
-        """Log `content` as a file that exists only in the journal. It replaces an earlier file named `name`."""
+        """Log the text `content` as an artifact with the file name `name`.
+
+        The file exists only in the journal. An earlier artifact with the same file name is replaced.
+        """
         with self._errors_reported():
             if self.folder:
                 write_text(self.folder / ARTIFACTS / name, content)
@@ -215,8 +242,8 @@ class JournalWriter:
     def model(self, name: str, folder: Path) -> None:
         """Log the folder of a trained model.
 
-        The code of bukva and a list of the required packages are logged as well, so that the model can be used
-        elsewhere.
+        The code of bukva and a list of the required packages are also logged. With them, the model can be used without
+        the repository.
         """
         with self._errors_reported():
             if self.folder:
@@ -228,7 +255,8 @@ class JournalWriter:
 
         Args:
             status: FINISHED, FAILED or KILLED.
-            note: reason for the status, cut to NOTE_CHARS characters. MLflow shows it as the description of the run.
+            note: reason for the status, cut to NOTE_CHARS characters. MLflow shows the reason as the description of
+                the run.
         """
         self._write("end", status=status, note=note[:NOTE_CHARS])
         if self._file:
@@ -253,33 +281,36 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
-        """Catch disk errors of the block. Print only the first error of this writer."""
+        """Suppress disk errors in the `with` block.
+
+        Only the first error of this writer is printed.
+        """
         try:
             yield
         except OSError as error:
             if not self._has_failed:
                 print(
-                    f"Results of {self.stage} will be missing in MLflow, because the stage cannot write its journal, "
-                    f"the file that is sent there ({error}).",
+                    f"Stage {self.stage} continues, but cannot record its results for MLflow ({error}). Make sure that "
+                    "the disk has space and .bukva/journal is writable.",
                     file=sys.stderr,
                 )
             self._has_failed = True
 
 
 def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
-    """Save a note, that is tags and files to add to the MLflow run of an experiment. `start_sync` sends the note.
+    """Save tags and files that will be added to the MLflow run of an experiment. `start_sync` sends them.
 
-    A disk error is printed, not raised.
+    Errors are printed, not raised.
 
     Args:
         experiment: name of the experiment.
-        tags: name of a tag -> its text.
-        files: name of a file -> its content.
-        key: the `Experiment.key`. Without a key, the note belongs to the newest experiment with this name.
+        tags: text of each tag, by tag name.
+        files: content of each file, by file name.
+        key: `Experiment.key` of the experiment. If the key is "", the newest experiment with this name gets the tags
+            and files.
 
     Returns:
-        True if the note was saved. False after a disk error, or if no stage of the experiment has a journal on this
-        machine.
+        True if everything was saved. False after an error, or if this machine has no journal of the experiment.
     """
     try:
         journals = read_journals(experiment, key)
@@ -294,7 +325,9 @@ def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, byte
                         unfinished.write_bytes(content)
         return bool(journals)
     except (OSError, KeyError, ValueError) as error:
-        print(f"A note on {experiment} cannot be saved, so it will be missing in MLflow ({error}).", file=sys.stderr)
+        print(
+            f"Tags and files of {experiment} were not saved and will be missing in MLflow ({error}).", file=sys.stderr
+        )
         return False
 
 
@@ -320,7 +353,10 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
 
 
 def requirements() -> list[str]:
-    """Return NAME==VERSION for each package in DISTRIBUTIONS, without version suffixes such as `+cpu`."""
+    """Return a requirement for pip, such as `torch==2.13.0`, for each package in DISTRIBUTIONS.
+
+    Suffixes of the installed version, such as `+cpu`, are removed.
+    """
     return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
@@ -332,11 +368,11 @@ def _pack_code(archive: Path) -> None:
 
 
 def _link(path: str | Path, link: str | Path) -> None:
-    """Make `link` a hard link to the file `path`, or a copy of it if hard links are impossible."""
+    """Create `link` as a hard link to the file `path`. If hard links are impossible, copy the file to `link`."""
     Path(link).unlink(missing_ok=True)
     try:
         os.link(os.path.realpath(path), link)  # DVC can be configured to put symbolic links in the workspace
-    except OSError:  # the link is on another file system, or on one without hard links
+    except OSError:  # `link` is on another file system, or the file system has no hard links
         shutil.copyfile(path, link)
 
 
@@ -345,16 +381,16 @@ def _link(path: str | Path, link: str | Path) -> None:
 
 @contextlib.contextmanager
 def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[JournalWriter]:
-    """Yield the writer of a new journal for the stage that runs in the block, and write the end event after the block.
+    """Record the stage that runs in the `with` block in a new journal, and yield the writer of the journal.
 
-    The status in the end event is FINISHED, or FAILED or KILLED after an exception. SIGTERM raises SystemExit in the
-    block, so that the stage can save its state.
+    After the block, the end event is written. Its status is FINISHED, or FAILED or KILLED after an exception. SIGTERM
+    raises SystemExit in the block, so that the stage can save its state.
 
-    A second process, the sender, sends the journal of a training to MLflow while the training runs. For other stages
-    the sender starts only after a failure: importing mlflow takes longer than these stages, and stage publish sends
-    their journals anyway.
+    For a training, a second process sends the journal to MLflow while the training runs. For other stages, this process
+    starts only after a failure, because importing mlflow takes longer than these stages. If they succeed, stage
+    publish sends their journals.
 
-    silent: see `JournalWriter`.
+    silent: True to write no journal (see `JournalWriter`).
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
     sender = _start_sender(log) if stages()[stage].kind == "training" else None
@@ -375,9 +411,9 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
 
 
 def start_sync() -> None:
-    """Start a process that sends all journals to MLflow, without waiting for it.
+    """Start a process that sends all journals to MLflow. Do not wait for its end.
 
-    Nothing is raised if the process cannot start, because a later `bukva sync` sends the journals.
+    No error is raised if the process cannot start, because a later `bukva sync` sends the journals.
     """
     with contextlib.suppress(OSError):
         leave_running(start_detached("bukva.tracking.sync"))
@@ -390,7 +426,7 @@ def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
         return start_detached("bukva.tracking.sync", "live", str(log.folder))
     except OSError as error:
         print(
-            f"The process that sends results to MLflow did not start ({error}), so MLflow is missing results of "
+            f"The process that sends results to MLflow did not start ({error}). MLflow is missing results of "
             f"{log.stage}. {REMEDY}",
             file=sys.stderr,
         )

@@ -1,8 +1,9 @@
-"""Log trained models in MLflow, log their scores, register the scored models, and download registered models.
+"""Upload trained models to MLflow, log their scores, register the scored models, and download registered models.
 
-A logged model consists of code, weights, requirements, a signature and an input example; it contains no pickle. Each
-step first looks up which parts are already in the store. So a later process completes an interrupted upload, and
-nothing is stored twice.
+An uploaded model consists of code, weights, pip requirements, a signature and an input example. It contains no pickle.
+
+Each step first checks what MLflow already has. So a later process completes an interrupted upload, and nothing is
+stored twice.
 """
 
 import json
@@ -47,10 +48,11 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 def log_model(
     client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
 ) -> None:
-    """Log the model of a journal event in MLflow, unless MLflow already has this model.
+    """Upload a trained model to MLflow, unless MLflow already has the complete model.
 
-    event: event of `journal` whose `record` is `model`.
-    runs: the run of the training, and then other runs that list the model as an output.
+    journal: journal of the training.
+    event: event in `journal` that `JournalWriter.model` wrote.
+    runs: MLflow runs that will list the model as an output. The first is the run of the training.
     params: parameters to log with the model.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
@@ -77,12 +79,13 @@ def log_model(
 
 
 def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write the model of a journal event to a new folder, in MLflow's format.
+    """Write a trained model to the new folder `folder`, in MLflow's format.
 
-    Copies of the code and the weights are left in the parent of `folder`.
+    Copies of the code and the weights remain in the parent of `folder`.
 
     artifact: folder of the model's files in the journal.
-    model: the entry that MLflow has created for the model.
+    event: event in `journal` that `JournalWriter.model` wrote.
+    model: entry that MLflow has created for the model.
     """
     import mlflow.pyfunc
     import pandas as pd
@@ -104,9 +107,10 @@ def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Return MLflow's signature of a model: the columns of its input and output, and the parameters of a request.
+    """Return MLflow's signature of a model: the columns of input and output, and the parameters of a request.
 
-    An input row has a prompt to continue or a text to score. The defaults of the parameters are `sample.*` in `params`.
+    An input row has a prompt to continue or a text to score. The default values of the request parameters are the
+    values of `sample.*` in `params`.
     """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
@@ -119,13 +123,14 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 
 
 def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
-    """Log the scores of a model in MLflow, and register the model.
+    """Log the scores of a trained model in MLflow. If val was scored, also add the model to MLflow's registry.
 
-    Do nothing if MLflow has no model `name` of this experiment. In that case, an earlier experiment trained the model.
+    Do nothing if MLflow has no complete model `name` of this experiment. This happens if an earlier experiment trained
+    the model.
 
     journal: journal of stage evaluate.
     name: `gpt` or `bigram`.
-    scores: split -> bits per character; `accuracy` -> accuracy.
+    scores: bits per character of each split, by split name, and the accuracy with the key `accuracy`.
     at: time of the scores, in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus, Metric
@@ -150,9 +155,9 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model, unless it is registered already, and update the tags of its version.
+    """Add a scored model to MLflow's registry, unless the registry already has it. Then update the tags of its version.
 
-    name: name under which the model is registered.
+    name: name of the model in the registry.
     start: start event of the journal of stage evaluate.
     bits: score on SCORED_ON in bits per character.
     """
@@ -174,7 +179,12 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and the split parameters. Only scores with equal digests are comparable."""
+    """Return a digest of the cleaned text and the split parameters.
+
+    Two scores are comparable if their digests are equal.
+
+    start: start event of the journal of stage evaluate.
+    """
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
@@ -182,10 +192,11 @@ def _text(start: Event) -> str:
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
-    """Point the aliases `best` and `best-CORPUS` of each registered model to its best version.
+    """Set the aliases `best` and `best-CORPUS` of each registered model to its best version.
 
-    `best-CORPUS` considers only versions for the corpus `corpus`. Scores are compared on a single text: the newest text
-    on which every registered model was scored. If no such text exists, the alias is not moved.
+    The best version has the fewest bits per character. For `best-CORPUS`, only versions with scores on the corpus
+    `corpus` are compared. All scores are compared on one text: the newest text on which every registered model was
+    scored. If no such text exists, the alias does not change.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]
@@ -203,7 +214,7 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
 
 
 def _allowed(name: str) -> str:
-    """Replace each character that MLflow does not allow in a name by a hyphen."""
+    """Replace the characters that MLflow does not allow in names by hyphens."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
@@ -211,19 +222,19 @@ def _allowed(name: str) -> str:
 
 
 def fetch(uri: str, into: Path) -> Path:
-    """Download a registered model.
+    """Download a model from MLflow's registry.
 
-    uri: models:/NAME@ALIAS or models:/NAME/VERSION.
-    into: folder that receives the files.
+    uri: `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
+    into: folder for the downloaded files.
 
     Returns:
         The folder of the weights, inside `into`.
 
     Raises:
-        BukvaError: the name is invalid or not registered, or MLflow cannot be reached.
+        BukvaError: `uri` is invalid, the model is not registered, or MLflow cannot be reached.
     """
     if not NAME.fullmatch(uri):
-        raise BukvaError(f"{uri} does not name a registered model. Use models:/NAME@ALIAS or models:/NAME/VERSION.")
+        raise BukvaError(f"{uri} is not the URI of a registered model. Use models:/NAME@ALIAS or models:/NAME/VERSION.")
     if (path := database_path()) and not path.exists():  # connect would create an empty database
         raise BukvaError(
             f"The MLflow database {path} does not exist. Go to the folder of the project, or set MLFLOW_TRACKING_URI."

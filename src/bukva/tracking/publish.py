@@ -1,7 +1,8 @@
-"""Stage publish: send an experiment to MLflow, including the stages that DVC restored instead of running.
+"""Stage publish: send an experiment to MLflow, including stages that DVC did not run.
 
-DVC does not execute a stage whose outputs are in its run cache. Such a stage writes no journal, so this module writes
-the journal from the outputs. MLflow also receives dvc.lock, which contains the digests of all inputs and outputs.
+If the outputs of a stage are in DVC's run cache, DVC restores the outputs and does not run the stage. Such a stage
+writes no journal, the local file whose content is sent to MLflow. So this module writes the journal from the outputs.
+MLflow also receives dvc.lock, which contains the digests of all inputs and outputs.
 """
 
 import csv
@@ -24,9 +25,12 @@ SYNC_SECONDS = 60
 
 
 def publish(params: Params) -> None:
-    """Write the missing journals of this experiment, send all journals to MLflow, and print whether this succeeded.
+    """Send all journals to MLflow, and print whether this succeeded.
 
-    Nothing is raised, because an error of the tracking must not fail an experiment whose results are complete.
+    Journals are local files with the results of stages. If stages of this experiment were restored by DVC and have no
+    journal, their journals are written first.
+
+    No error is raised, because a tracking error must not fail an experiment whose results are complete.
     """
     try:
         experiment, lock = this_experiment(params), read_lock()
@@ -40,18 +44,19 @@ def publish(params: Params) -> None:
         else:
             print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
     except Exception as error:  # a damaged dvc.lock or journal can cause any exception
-        print(f"MLflow is missing results of this experiment, because of an error ({explain(error)}).")
+        print(f"MLflow is missing results of this experiment, because stage publish failed ({explain(error)}).")
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether a journal must be written for the current outputs of a stage.
+    """Return whether a journal (a file with results for MLflow) must be written for the current outputs of a stage.
 
-    If the stage has a finished journal, a new one is needed only if the files in the journal differ from the files in
-    the checkout. This happens after an edit is undone, because DVC then restores earlier outputs.
+    A stage with a finished journal needs a new one if the files in the journal differ from the files in the checkout.
+    This happens after an edit is undone, because DVC then restores earlier outputs.
 
-    If the stage has no finished journal, one is needed if dvc.lock and the dvc.lock of the baseline differ for this
-    stage. Otherwise the stage is not part of this experiment. Stage evaluate also needs a journal if the experiment
-    trained a model, because MLflow registers only models that have a score.
+    A stage without a finished journal needs one if its entries in dvc.lock and in the dvc.lock of the baseline differ.
+    The baseline is the experiment or commit from which this experiment started. If both entries are equal, the stage is
+    not part of this experiment. Stage evaluate also needs a journal if the experiment trained a model, because MLflow
+    registers only models that have a score.
     """
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
@@ -63,7 +68,10 @@ def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bo
 
 
 def _has_present_files(journal: Journal) -> bool:
-    """Return whether the artifacts of a journal equal the files in the checkout. Files missing there are skipped."""
+    """Return whether the artifacts of a journal equal the files in the checkout.
+
+    Artifacts whose files do not exist in the checkout are skipped.
+    """
     return all(
         _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
@@ -72,7 +80,10 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Return relative path -> SHA-256 for all files in the folder `path`. If `path` is a file, the only key is `.`."""
+    """Return the SHA-256 of each file in the folder `path`, by relative path.
+
+    If `path` is a file, return its SHA-256 with the key `.`.
+    """
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 

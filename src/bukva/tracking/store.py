@@ -1,9 +1,9 @@
-"""Open the MLflow store, report its errors without passwords, and create and update the runs of bukva.
+"""Open the MLflow store, report MLflow's errors without passwords, and create and update the runs of bukva.
 
 The store is an MLflow server or a database. By default, it is the SQLite database mlflow.db of the project.
 
-mlflow is imported inside functions for two reasons: the import takes a second or more, and it reads environment
-variables that must be set first.
+mlflow is imported inside functions for two reasons. The import takes a second or more, and it reads environment
+variables that `connect` must set first.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ MAX_MESSAGE_CHARS = 300  # a proxy may answer with a whole HTML page in one line
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # if only the response was lost, a retry would create a second object
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # after a lost response, a retry would create a second object
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # by default MLflow waits four minutes per call for a dead server
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # MLflow would log a traceback; bukva reports each error in one line
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow would print the server's address with its password
@@ -49,9 +49,9 @@ JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags of a run: `Journal.id` and `
 
 
 def tracking_uri() -> str:
-    """Return the URI of the MLflow store: MLFLOW_TRACKING_URI, or by default the database of the project.
+    """Return the URI of the MLflow store: MLFLOW_TRACKING_URI, or by default the SQLite database of the project.
 
-    The path of an SQLite database is absolute, because a relative path would name a different file in each folder.
+    The path of the database is made absolute, because a relative path would depend on the current folder.
     """
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
@@ -60,41 +60,44 @@ def tracking_uri() -> str:
 def check_address() -> None:
     """Check that MLFLOW_TRACKING_URI is the URI of a server or a database.
 
-    MLflow's own error is hard to understand: it raises a KeyError for `localhost:5000`.
+    Without this check, MLflow would raise a KeyError for a value such as `localhost:5000`.
 
     Raises:
-        BukvaError: the variable names a folder, or its value has no scheme such as http.
+        BukvaError: the value is a folder, or it has no scheme such as `http://`.
     """
     uri = tracking_uri()
     is_folder = uri.startswith("file:") or "://" not in uri
     if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
         raise BukvaError(
-            f"MLFLOW_TRACKING_URI: {redact_url(uri)!r} is neither a server nor a database, and MLflow no longer "
-            "supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            f"MLFLOW_TRACKING_URI is {redact_url(uri)!r}, but must be the URI of a server or a database. MLflow no "
+            "longer supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
         )
 
 
 def database_path() -> Path | None:
-    """Return the path of the MLflow store if it is an SQLite database, and None otherwise."""
+    """Return the path of the SQLite database of the MLflow store, or None if the store is not SQLite."""
     address = _database()
     return Path(address.database) if address is not None else None
 
 
 def store_name() -> str:
-    """Return the name of the MLflow store for messages: the path of the SQLite database, or the URI without secrets."""
+    """Return a name of the MLflow store for messages.
+
+    The name is the path of the SQLite database, or the URI without passwords.
+    """
     return str(database_path() or redact_url(tracking_uri()))
 
 
 def experiment_name() -> str:
-    """Return the name of the MLflow experiment: MLFLOW_EXPERIMENT_NAME, or `bukva` by default."""
+    """Return the name of the MLflow experiment: the value of MLFLOW_EXPERIMENT_NAME, or `bukva` by default."""
     return os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
 
 
 def _database() -> "URL | None":
     """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite.
 
-    The URL names the driver. Without a driver (`sqlite:///`), MLflow would create the parent folder without decoding
-    the path, so a folder a?b would become a%3Fb.
+    The URL contains the driver (`sqlite+pysqlite`). With `sqlite:///`, MLflow would not decode
+    the path, and would create a parent folder a%3Fb instead of a?b.
     """
     from sqlalchemy.engine import make_url
 
@@ -106,9 +109,9 @@ def _database() -> "URL | None":
 
 
 def explain(error: BaseException) -> str:
-    """Return a one-line description of the innermost cause of an error. (MLflow wraps errors in other errors.)
+    """Describe an error in one line, without user names, passwords and tokens.
 
-    User names, passwords and tokens are hidden.
+    MLflow wraps errors in other errors, so the innermost error is described.
     """
     while not isinstance(error, BukvaError) and (
         cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -124,7 +127,10 @@ def explain(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Replace any error of the block by a one-line BukvaError, because a traceback would show URLs with passwords."""
+    """Convert any error in the `with` block to a BukvaError with a one-line message.
+
+    A traceback would show URLs with passwords.
+    """
     try:
         yield
     except BukvaError:
@@ -138,7 +144,11 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """The MLflow experiment that contains all runs of bukva. (In MLflow, an experiment is a group of runs.)"""
+    """An open MLflow store.
+
+    client: MLflow's client for the store.
+    experiment_id: ID of the MLflow experiment, a group of runs that contains all runs of bukva.
+    """
 
     client: "MlflowClient"
     experiment_id: str
@@ -146,7 +156,7 @@ class Store:
     def runs(self, key: str = "") -> list["Run"]:
         """Return the runs that bukva created, including deleted runs.
 
-        With `key`, return only the runs of the experiment with this `Experiment.key`.
+        key: `Experiment.key` of one experiment, or "" for the runs of all experiments.
         """
         from mlflow.entities import ViewType
 
@@ -154,12 +164,12 @@ class Store:
         return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS))
 
     def create(self, start: Event, parent: "Run | None" = None) -> "Run":
-        """Create the run of an experiment, or the run of a stage execution.
+        """Create the MLflow run of an experiment or of a stage execution.
 
         Args:
-            start: start event of the journal of the stage.
-            parent: run of the experiment, below which MLflow shows the run of the stage. Without `parent`, the run of
-                the experiment itself is created.
+            start: start event of the stage's journal.
+            parent: run of the experiment, below which MLflow shows the run of the stage. With `None`, the run of the
+                experiment itself is created.
         """
         tags = {
             "bukva.experiment": start["experiment"],
@@ -186,31 +196,34 @@ class Store:
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
 
     def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
-        """Set the status of a run. Also set its end, in milliseconds since 1970, unless the status is RUNNING."""
+        """Set the status of a run. If the run has ended, also set its end time.
+
+        ended_at: end time in milliseconds since 1970. It is ignored if the status is RUNNING.
+        """
         if status == "RUNNING":
             self.client.update_run(run.info.run_id, status)
         else:
             self.client.set_terminated(run.info.run_id, status, ended_at)
 
     def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
-        """Log points of metrics for a run in one request. Send no request if there are no points."""
+        """Log metric values for a run in one request. If `points` is empty, send no request."""
         if points:
             self.client.log_batch(run.info.run_id, points)
 
     def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
-        """Set tags (name -> text) of a run in one request."""
+        """Set tags of a run in one request. `tags` contains the text of each tag, by tag name."""
         from mlflow.entities import RunTag
 
         self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
 
 def connect() -> Store:
-    """Open the MLflow store that MLFLOW_TRACKING_URI names, or by default the database of the project.
+    """Open the MLflow store that MLFLOW_TRACKING_URI names, or by default the SQLite database of the project.
 
-    If the database or the MLflow experiment does not exist, it is created. The process holds a lock while it does this,
-    because processes fail if they create the tables of a database at the same time.
+    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if
+    they create the tables of a database at the same time.
 
-    The environment variables in ENVIRONMENT are set as well, except for variables that the user has set.
+    The function also sets the environment variables in ENVIRONMENT, unless the user has set them.
 
     Raises:
         BukvaError: MLFLOW_TRACKING_URI does not name a store, the database stores artifacts in another project, or a
@@ -229,27 +242,30 @@ def connect() -> Store:
             _prepare_database(path, artifacts)
         client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
         if client.get_experiment_by_name(name) is None:
-            # another machine, which has a separate lock, may create the experiment first
+            # another machine may create the experiment first, because the lock is only for this machine
             with contextlib.suppress(MlflowException):
                 client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
         experiment = client.get_experiment_by_name(name)
         if experiment.lifecycle_stage == "deleted":
             raise BukvaError(
-                f"{store_name()}: the MLflow experiment {name} was deleted and cannot receive results. To restore it: "
-                f"mlflow experiments restore --experiment-id {experiment.experiment_id}. To use another experiment: "
-                f"export {EXPERIMENT_NAME}=NAME"
+                f"{store_name()}: the MLflow experiment {name} was deleted and cannot receive results. To restore it, "
+                f"run `mlflow experiments restore --experiment-id {experiment.experiment_id}`. To use another "
+                f"experiment, run `export {EXPERIMENT_NAME}=NAME`."
             )
         return Store(client, experiment.experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
-    """Create the database if it is missing, and check that it can be read and belongs to this project.
+    """Create the database if it is missing. Check that it can be read and that it belongs to this project.
 
-    MLflow cannot open a database if creating its tables was interrupted, so the tables are created in a temporary
-    file. The check fails fast, whereas MLflow retries a locked or broken database for 100 s or more.
+    The tables are created in a temporary file, because MLflow cannot open a database whose creation was interrupted.
+    The check reports a locked or broken database within seconds. MLflow itself would retry for 100 s or more.
 
     path: file of the database.
-    artifacts: URI of the folder for artifacts of a new database.
+    artifacts: URI of the folder for artifacts of this project.
+
+    Raises:
+        BukvaError: the database stores artifacts in another project.
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
@@ -266,12 +282,15 @@ def _prepare_database(path: Path, artifacts: str) -> None:
     if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
         raise BukvaError(
             f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
-            "database, then create a new one: bukva sync"
+            "database, then run `bukva sync` to create a new one."
         )
 
 
 def lost_models() -> int:
-    """Return how many logged models lack their files on this machine, or 0 if the MLflow store is not SQLite."""
+    """Return the number of models in MLflow whose files are missing on this machine.
+
+    Return 0 if the MLflow store is not SQLite.
+    """
     if not (path := database_path()):
         return 0
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -281,8 +300,8 @@ def lost_models() -> int:
 
 
 def lock() -> FileLock:
-    """Return the lock that a process holds while it looks up a run and creates the run if it is missing.
+    """Return the lock that a process holds while it looks up or creates an MLflow run or database.
 
-    Without the lock, two processes could create the same run.
+    Without the lock, two processes could create the same run or database.
     """
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

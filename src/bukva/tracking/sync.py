@@ -1,12 +1,13 @@
-"""Send journals to an MLflow store.
+"""Send journals, the local files with the results of stages, to an MLflow store.
 
-`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, where FOLDER is the journal
-of a running training, it sends new events at intervals until the training ends.
+`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends the new events of a
+running training at intervals until the training ends. FOLDER is the journal of this training.
 
-Sending a journal twice adds nothing. Runs are identified by their tags, MLflow ignores a point whose name, step, time
-and value it already has, and an artifact replaces an earlier artifact with the same name. A tag of each run records how
-many bytes of the journal the store has. So the next call completes a transfer that was interrupted, or that failed
-because another machine sent the same journal at that moment.
+Sending a journal twice adds nothing. Runs are identified by their tags. MLflow ignores a metric value if it already has
+the same name, step, time and value. An artifact replaces an earlier artifact with the same name.
+
+A tag of each run contains the number of bytes of the journal that were sent. So the next call completes a transfer that
+was interrupted, or that failed because another machine sent the same journal at the same time.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ from bukva.tracking.store import (
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
-ROUND_SECONDS = 10.0  # interval between transfers; it is long, because the training needs the cores
+ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
 # Tags of a run: the number of bytes of the journal that were sent, and the digest of the notes that were sent.
@@ -51,8 +52,8 @@ DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # stage and artifact with the scores of all models, named as in DVC
-# These results of stages are also sent to the run of the experiment: the artifacts SAMPLES, the model MAIN with its
-# metrics COMPARED, and the LOSSES of the other models, named as in `bigram.val_bits_per_char`. Other metrics are not,
+# All results are sent to the run of the stage. These are also sent to the run of the experiment: the artifacts SAMPLES,
+# the model MAIN with its metrics COMPARED, and the metrics LOSSES of the other models. There are no more metrics there,
 # because MLflow draws a chart for each metric, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
@@ -62,10 +63,10 @@ COMPARED = (
 
 
 def sync() -> str:
-    """Send all journals to MLflow and return a summary.
+    """Send all journals, the local files with the results of stages, to MLflow. Return a summary for the user.
 
     Raises:
-        BukvaError: results could not be sent; the message gives the reasons without passwords.
+        BukvaError: some results could not be sent. The message gives the reasons without passwords.
     """
     if not (journals := read_journals()):
         return "There is nothing to send, because no stage has run in this checkout. Run `make repro`."
@@ -79,30 +80,30 @@ def sync() -> str:
     runs = [(sent.get(journal.id), sent.get(journal.key)) for journal in journals]
     deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
     were_deleted = f"{deleted} that {'was' if deleted == 1 else 'were'} deleted there"
-    restore = "To restore a run: mlflow runs restore --run-id ID"
+    restore = "To restore a run, run `mlflow runs restore --run-id ID`."
     summary = f", except for {were_deleted}. {restore}" if deleted else "."
     if lost:
         summary += (
-            f"\nLogged models without files: {lost}. To recreate the files, delete the database and run `bukva sync`. "
-            "Your own edits in MLflow will be lost."
+            f"\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
+            "sync`. This also deletes your own edits in MLflow."
         )
     return f"{store_name()} has all {len(journals)} stage executions{summary}"
 
 
 def live(journal: Journal) -> bool:
-    """Send new events to MLflow at intervals until a training has ended, and once more after its end.
+    """Send the results of a training to MLflow at intervals until the training has ended, and once more after its end.
 
-    Each error is printed once.
+    Each error message is printed once.
 
     Args:
-        journal: journal of the training. Other journals of the same experiment are sent as well.
+        journal: journal of the training. Other journals of the same experiment are also sent.
 
     Returns:
-        Whether everything was sent after the end.
+        True if everything was sent after the end of the training.
     """
     store, printed = None, set[str]()
     while True:
-        # check this before the events are read, so that the last attempt reads all of them
+        # check this before reading the events, so that the last attempt reads all events
         size, is_running = journal.size(), journal.is_running()
         try:
             store = store or connect()
@@ -130,9 +131,12 @@ def _print_trouble(journal: Journal, trouble: str) -> None:
 
 
 def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals, and the notes on their experiments, to a store.
+    """Send journals to an MLflow store.
 
-    Return a message for each folder whose content is invalid and was not sent.
+    The notes of their experiments (tags and files that were added later) are also sent.
+
+    Returns:
+        A message for each folder that was not sent because its content is invalid.
     """
     keys, troubles = {journal.key for journal in journals}, list[str]()
     key = keys.pop() if len(keys) == 1 else ""
@@ -151,14 +155,17 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return `Journal.id` -> run for the runs of stages, and `Experiment.key` -> run for the runs of experiments."""
+    """Return the MLflow runs by identifier.
+
+    The identifier is `Journal.id` for the run of a stage, and `Experiment.key` for the run of an experiment.
+    """
     return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
 
 
 def _is_complete(run: "Run | None", journal: Journal) -> bool:
-    """Return whether `run`, the run of the stage execution, has everything from its journal.
+    """Return whether `run`, the MLflow run of a stage execution, has everything from its journal.
 
-    If a user has deleted the run, it counts as complete and is not created again. With `None`, return False.
+    Return True for a run that a user has deleted, so that the run is not created again. Return False if `run` is None.
     """
     if run is None or _is_deleted(run):
         return run is not None
@@ -173,12 +180,16 @@ def _is_deleted(run: "Run") -> bool:
 
 
 def _synced(run: "Run") -> int:
-    """Return how many bytes of its journal an MLflow run already has."""
+    """Return the number of bytes of the journal that were already sent to an MLflow run."""
     return int(run.data.tags.get(SYNCED, 0))
 
 
 def _unsent_digest(notes: Path, parent: "Run") -> str:
-    """Return the digest of the files in folder `notes`, or "" if `parent`, the experiment's run, has the same files."""
+    """Return the digest of the notes of an experiment, or "" if MLflow already has these notes.
+
+    notes: folder with the tags and files that were added to the experiment.
+    parent: MLflow run of the experiment.
+    """
     files = [file for file in sorted(notes.rglob("*")) if file.is_file() and not file.name.startswith(".")]
     current = digest([(str(file.relative_to(notes)), sha256(file)) for file in files]) if files else ""
     return "" if parent.data.tags.get(NOTES) == current else current
@@ -186,9 +197,9 @@ def _unsent_digest(notes: Path, parent: "Run") -> str:
 
 @contextlib.contextmanager
 def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
-    """If the content of `folder` is invalid, append a message to `troubles` instead of raising the error.
+    """Append errors in the content of `folder` to `troubles` instead of raising them.
 
-    Other folders can then still be sent. Errors of the store are raised.
+    Other folders can then still be sent. Errors of the MLflow store are raised.
     """
     from mlflow.exceptions import MlflowException
 
@@ -204,7 +215,7 @@ def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
 
 
 def _send(store: Store, journal: Journal) -> None:
-    """Send the new events of a journal to the run of the stage, and some of them also to the run of the experiment.
+    """Send the new events of a journal to the MLflow run of its stage, and some also to the run of the experiment.
 
     Missing runs are created. If a user has deleted the run of the experiment, nothing is sent.
     """
@@ -233,7 +244,11 @@ def _send(store: Store, journal: Journal) -> None:
 
 
 def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
-    """Send all parameters to `parent`, the parameters of the stage to `run`, and the datasets of the stage to both."""
+    """Send the parameters and datasets of a stage to MLflow.
+
+    parent: run of the experiment. It gets all parameters, and the datasets of the stage.
+    run: run of the stage. It gets the parameters and the datasets of the stage.
+    """
     from mlflow.entities import Param
 
     datasets = [_dataset(split) for split in start["datasets"]]
@@ -244,21 +259,33 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
 
 
 def _send_points(store: Store, start: Event, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send points of metrics to `run`, the run of the stage, and some of them (see `_compared`) also to `parent`."""
+    """Send metric values to MLflow.
+
+    run: run of the stage. It gets all values in `events`.
+    parent: run of the experiment. It gets the values that `_compared` selects.
+    """
     points = _points(events)
     store.log_points(run, points)
     store.log_points(parent, _new_points(store, parent, _compared(points, start)))
 
 
 def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send artifacts to `run`, and SAMPLES also to `parent`. An artifact that was logged several times is sent once."""
+    """Send artifacts to MLflow. An artifact that was logged several times is sent once.
+
+    run: run of the stage. It gets all artifacts in `events`.
+    parent: run of the experiment. It gets the artifacts in SAMPLES.
+    """
     for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
         for each in (run, parent) if (journal.start["stage"], path) in SAMPLES else (run,):
             store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
 
 
 def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """If `events` contain the scores of stage evaluate, send the scores to both runs and to the registered models."""
+    """Send the scores of stage evaluate to both runs and to the registered models, if `events` contains these scores.
+
+    parent: run of the experiment.
+    run: run of the stage.
+    """
     from mlflow.entities import Metric
 
     scored_at = [event["at"] for event in events if (journal.start["stage"], event.get("path")) == SCORES]
@@ -275,10 +302,11 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent
 
 
 def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list["Metric"]:
-    """Return the points whose metric, step and value `parent`, the run of an experiment, does not have yet.
+    """Return the metric values that `parent`, the run of an experiment, does not have yet.
 
-    A stage that is executed again, resumed, or restored in a second clone logs the same curve with other times. MLflow
-    would add each point again.
+    A value is new if the latest value of the same metric at the same step is missing or different. Times are ignored: a
+    stage that is executed again, resumed or restored logs the same curve with other times, and MLflow would add each
+    value again.
     """
     names = {point.key for point in points}
     history = [point for name in names for point in store.client.get_metric_history(parent.info.run_id, name)]
@@ -290,12 +318,12 @@ def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list
 
 
 def _update_parent(store: Store, start: Event) -> None:
-    """Update the status and the description of an experiment's run.
+    """Update the status and the description of the MLflow run of an experiment.
 
-    The new status is the status of the stage execution that started last, so an earlier killed execution does not
-    count. A description that a user has edited is kept.
+    The new status is the status of the stage execution that started last, so an earlier killed execution has no
+    effect. A description that a user has edited is kept.
 
-    start: start event of a journal of the experiment.
+    start: start event of any journal of the experiment.
     """
     runs = store.runs(start["key"])
     parent = _by_identity(runs)[start["key"]]
@@ -307,7 +335,10 @@ def _update_parent(store: Store, start: Event) -> None:
 
 
 def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, float]) -> str:
-    """Describe an experiment in Markdown: its changed parameters, its scores, and its trained and restored models."""
+    """Describe an experiment in Markdown.
+
+    The text contains the changed parameters, the scores, and the trainings that ran or were restored by DVC.
+    """
     lines = list[str]()
     if start["commit"]:
         changed = ", ".join(f"`{each}`" for each in start["changed"])
@@ -335,13 +366,13 @@ def _as_text(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _params_of_stage(start: Event) -> dict[str, str]:
-    """Return name -> text for the parameters in the sections that the stage reads."""
+    """Return the parameters in the sections that a stage reads, as text by parameter name."""
     sections = start["sections"]
     return {name: text for name, text in _as_text(start["params"]).items() if name.partition(".")[0] in sections}
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
-    """Convert a dataset of a start event (see `experiment.datasets`) to MLflow's type."""
+    """Convert the description of a split to MLflow's type. `experiment.datasets` returns such descriptions."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
@@ -350,9 +381,9 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the points of all metrics in `events`. For each point in nats per character, add a point in bits.
+    """Return the values of all metrics in `events`. Each value in nats per character is also returned in bits.
 
-    Each point has the time of its event, so that MLflow recognizes a point that it already has.
+    Each value has the time of its event, so that MLflow recognizes a value that was already sent.
     """
     from mlflow.entities import Metric
 
@@ -365,9 +396,10 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """Select the points of a training that are sent to the run of the experiment, and rename their metrics.
+    """Return the metric values of a training that are also sent to the run of the experiment.
 
-    The metrics of MAIN keep their names. Other models get a prefix, as in `bigram.val_bits_per_char`.
+    The metrics of the model MAIN keep their names. The metrics of other models get a prefix, as in
+    `bigram.val_bits_per_char`.
     """
     from mlflow.entities import Metric
 

@@ -1,4 +1,4 @@
-"""Start and stop an MLflow server on this machine, and return the URLs of its pages."""
+"""Start and stop a local MLflow server, and return the URLs of its pages."""
 
 import os
 import signal
@@ -28,14 +28,14 @@ class Server:
     """An MLflow server.
 
     address: URL of the server.
-    process: process of the server if bukva started it, or None for the server that MLFLOW_TRACKING_URI names.
+    process: process of the server if bukva started it. For a server that MLFLOW_TRACKING_URI names, this is None.
     """
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Return whether the server accepts connections. A server that bukva did not start counts as ready.
+        """Return whether the server accepts connections. Return True for a server that bukva did not start.
 
         Raises:
             BukvaError: the process of the server has ended.
@@ -47,7 +47,9 @@ class Server:
         return is_listening(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """Return the URL of the page with charts of all experiments, or with the runs of the experiment `experiment`.
+        """Return the URL of the page that shows the runs of the experiment named `experiment`.
+
+        If `experiment` is empty, return the URL of the page that compares all experiments in charts.
 
         Raises:
             BukvaError: MLflow does not answer.
@@ -59,10 +61,10 @@ class Server:
 
 
 def _runs_of(experiment: str) -> str:
-    """Return an MLflow filter that selects the runs of an experiment.
+    """Return an MLflow filter that selects the runs of an experiment by its name.
 
-    A filter cannot escape quotes, so the name is put in the kind of quotes that it does not contain. If a name contains
-    both kinds, LIKE with the wildcard `_` matches the double quotes.
+    A filter cannot escape quotes, so the name is enclosed in the kind of quotes that it does not contain. If a name
+    contains both kinds, the operator LIKE is used, with the wildcard `_` in place of double quotes.
     """
     if "'" not in experiment:
         return f"tags.`bukva.experiment` = '{experiment}'"
@@ -72,11 +74,11 @@ def _runs_of(experiment: str) -> str:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """Yield the server that MLFLOW_TRACKING_URI names. If it names no server, start one and stop it after the block.
+    """Yield the MLflow server that MLFLOW_TRACKING_URI names, or start a local server and stop it after the block.
 
-    All journals are sent to MLflow in the background.
+    A background process also sends all results that stages have recorded on this machine to MLflow.
 
-    port: port of a new server. If the port is taken, the next free one is used.
+    port: port of a new server. If the port is taken, the next free port is used.
     """
     check_address()
     start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
@@ -101,9 +103,10 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and the environment variables with which module mlflow runs a server for this machine.
+    """Return the arguments and environment variables with which `python -m mlflow` starts a local server.
 
-    store: URI of the server's database.
+    store: URI of the database that the server opens.
+    port: port of the server.
     """
     environment = {
         # by default MLflow starts about fifteen processes for jobs, which bukva does not use
