@@ -119,9 +119,9 @@ METHODS: dict[str, Callable[[np.random.Generator, Kind], Night]] = {
 }
 KINDS = {
     "all equal": Kind(0.0, 0.0),
-    "10 % gain 0.02": Kind(0.1, 0.02),
-    "10 % gain 0.05": Kind(0.1, 0.05),
-    "all equal, tries scatter by half more": Kind(0.0, 0.0, 1.5),
+    "1 in 10 gains 0.02 bits": Kind(0.1, 0.02),
+    "1 in 10 gains 0.05 bits": Kind(0.1, 0.05),
+    "all equal, seed deviation 1.5 times as large": Kind(0.0, 0.0, 1.5),
 }
 
 

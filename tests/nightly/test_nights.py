@@ -9,7 +9,8 @@ N = 1000
 
 
 @pytest.mark.parametrize(
-    "kind", ["all equal", "10 % gain 0.02", "10 % gain 0.05", "all equal, tries scatter by half more"]
+    "kind",
+    ["all equal", "1 in 10 gains 0.02 bits", "1 in 10 gains 0.05 bits", "all equal, seed deviation 1.5 times as large"],
 )
 def test_of_all_keeps_a_tenth_is_false_at_most(kind) -> None:
     found = summary("judge", kind, N)
@@ -18,5 +19,5 @@ def test_of_all_keeps_a_tenth_is_false_at_most(kind) -> None:
 
 
 def test_gains_of_five_seed_deviations_are_found_and_a_quarter_of_those_of_two() -> None:
-    assert summary("judge", "10 % gain 0.05", N).found > 0.95
-    assert summary("judge", "10 % gain 0.02", N).found > 0.2
+    assert summary("judge", "1 in 10 gains 0.05 bits", N).found > 0.95
+    assert summary("judge", "1 in 10 gains 0.02 bits", N).found > 0.2
