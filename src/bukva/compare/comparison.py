@@ -91,7 +91,7 @@ def compare(
             does not exist; or the scores cannot be compared. The message gives the reason.
     """
     if adaptive and model != "gpt":
-        raise BukvaError(f"compare --adaptive: {model} has no adaptive scores. Only the GPT has them.")
+        raise BukvaError(f"{model} has no adaptive scores. Use `--adaptive` only with `--model gpt`.")
     results, row = results_of(names), WITHIN if adaptive else model
     for result in results:
         check_has(result, model, row, split)
@@ -201,8 +201,8 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
         )
     if not same_numerics:
         remarks.append(
-            "Seeds are not paired, because the trainings used different arithmetic (versions, processor, threads or "
-            "precision)."
+            "Seeds are not paired, because the trainings ran with different package versions, processors, threads or "
+            "precision."
         )
     elif a.parameters != b.parameters:
         remarks.append(

@@ -82,7 +82,10 @@ class Setting:
 
     @property
     def seeds(self) -> list[int]:
-        """Seed of each training, in ascending order. A seed occurs twice if it was used with different numerics."""
+        """Seed of each training, in ascending order.
+
+        A seed occurs more than once if it was used with different numerics (versions, processor, precision, threads).
+        """
         return [member.seed for member in self.members]
 
     @property
@@ -202,7 +205,7 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     if row != model and f"{row}/{split}.npy" not in result.scores:
         wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
-            f"{name} has no adaptive scores, which option --adaptive compares. To compute them: "
+            f"{name} has no adaptive scores, so `--adaptive` cannot compare it. To compute these scores, run "
             f"`{rerun_command(name, wanted)}`."
         )
 

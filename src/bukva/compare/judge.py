@@ -58,7 +58,7 @@ def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
         BukvaError: `level` is not between 0 and 1, the baseline has no result, or a training fails.
     """
     if not 0 < level < 1:
-        raise BukvaError(f"judge --level {level}: must be between 0 and 1, for example 0.1.")
+        raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
     setting = _setting(name, model)
     print_line(
         f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the decisions to keep a try "
@@ -95,15 +95,15 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the experiment `name`, whose test has begun, without a decision by its scores.
-
-    This is necessary if the experiment cannot be trained with further seeds.
+    """Discard the experiment `name` without a decision by its scores, for example because its training fails.
 
     Raises:
         BukvaError: no experiment with this name is waiting for a verdict.
     """
     if not ledger.open or ledger.open.trained.name != name:
-        raise BukvaError(f"judge --give-up: {name} is not a try without a verdict. To list the tries: `bukva judge`.")
+        raise BukvaError(
+            f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
+        )
     closed = replace(ledger.open, verdict="discard")
     ledger_file.add("verdict", **asdict(closed))
     return closed
@@ -135,9 +135,10 @@ def _undecided(other: Try) -> BukvaError:
 def _check_same_score(a: Setting, b: Setting, name: str) -> None:
     """Check that `a` and `b` are scored on the same text and in the same way.
 
+    name: name of `b` for the message.
+
     Raises:
-        BukvaError: the parameters or the code of `b` change the text or the computation of scores. `name` is the name
-            of `b` in the message.
+        BukvaError: the parameters or the code of `b` change the text or the computation of scores.
     """
     for split in a.result.about["text"]:
         if why := why_incomparable(a.result, b.result, split):
@@ -194,7 +195,7 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: st
 def _over_text(a: Setting, b: Setting) -> Estimate:
     """Return the difference between the mean scores of `b` and `a` on val, b minus a. The means are over the seeds.
 
-    The standard error of the difference includes the choice of the text, but not the variation between seeds.
+    The standard error of the difference covers the choice of the text, but not the variation between seeds.
     """
     units = Units.of(a.result.characters.chars[SPLIT])
     means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
@@ -222,7 +223,7 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return an upper limit of the gain on val that is due to chance, in bits per character.
+    """Return an upper limit of the part of the gain on val that may be due to chance, in bits per character.
 
     Tested changes ("tries") are kept or discarded by their scores on val, so a try may be kept by chance. The value is
     an upper limit, because it assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try
@@ -296,8 +297,8 @@ def _check_checkout(result: Result, name: str, seed: int) -> None:
     now = digests(all_sources(stage, result.lock))
     if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
         raise BukvaError(
-            f"{name}: a training with seed {seed} is needed, but the project no longer matches the experiment: "
-            f"{changed}. Restore the experiment: `dvc exp apply {name}`."
+            f"{name} must be trained with seed {seed}, but the checkout no longer matches this experiment: {changed}. "
+            f"Run `dvc exp apply {name}` to restore the experiment."
         )
 
 
@@ -332,5 +333,5 @@ def _train(setting: Setting, name: str, seed: int, print_line: PrintLine) -> Non
         )  # fmt: skip
     if done.returncode:
         raise BukvaError(
-            f"{run_name}: the training failed (log: {LOG}). To run it in the terminal: `{shlex.join(command)}`."
+            f"The training of {run_name} failed (log: {LOG}). To run it in the terminal: `{shlex.join(command)}`."
         )

@@ -220,4 +220,4 @@ def _append(line: dict[str, Any], before: list[str]) -> None:
 
 
 def _unreadable(number: int) -> Any:
-    raise BukvaError(f"{FILE}, line {number}: not a valid line of a ledger. Restore the file: `git checkout {FILE}`.")
+    raise BukvaError(f"Line {number} of {FILE} is not valid. Run `git checkout {FILE}` to restore the file.")

@@ -110,7 +110,7 @@ def looks_at_test(text: str, more: int = 0) -> int:
         n_looks = int(counts.get(text, 0)) + more
     except (ValueError, TypeError):
         raise BukvaError(
-            f"{path}, which counts how often test scores were shown, is not valid. Delete it to count from 0 again."
+            f"{path} is not valid. This file counts how often test scores were shown. Delete it to count from 0 again."
         ) from None
     if more:
         write_json(path, {**counts, text: n_looks})

@@ -116,7 +116,7 @@ def default_baseline() -> str:
             another experiment.
     """
     for name in ("HEAD", baseline.NAME):
-        with contextlib.suppress(BukvaError):  # nothing has this name
+        with contextlib.suppress(BukvaError):  # the name is unknown
             if read_results([resolve(name)])[0].is_complete:
                 return name
     if experiments() and git("diff", "--name-only", "HEAD", "--", PARAMS):
@@ -164,9 +164,9 @@ def _read(revision: Revision) -> Result:
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
-    """Return a phrase that says why the files of a revision are no valid result, or "" if they are one.
+    """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid.
 
-    A result is valid if all its files come from the same run of the pipeline.
+    They are valid if all of them come from the same run of the pipeline.
     """
     if not params:
         return f"{PARAMS} is missing or not valid"
@@ -227,7 +227,9 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
             f"trained with {key} {recorded.get(key)}, but this machine has {numerics.get(key)}" for key in keys
         ]
     else:
-        differences.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
+        differences.append(
+            "the versions and the processor of its training are unknown, because its scores are not in DVC's cache"
+        )
     return list(dict.fromkeys(differences)), rerun_command(name, result.params)
 
 

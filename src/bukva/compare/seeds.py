@@ -63,12 +63,12 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
     if missing or any(what.startswith("queued") for what in known.values()):
-        yield "To start the queue: dvc queue start"
+        yield "To start the queue: `dvc queue start`"
     else:
         yield f"These settings already have {len(known)} seeds, so no experiment was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
     other = "baseline" if changed else "EXPERIMENT"
-    yield f"To add seeds to the experiment that you compare with: dvc exp apply {other} && {again}"
+    yield f"To add seeds to the experiment that you compare with: `dvc exp apply {other} && {again}`"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:

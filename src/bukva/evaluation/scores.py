@@ -212,7 +212,7 @@ def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
         if scored < whole:
             used = f"{scored:,} of {whole:,} characters of {split}"
-            yield f"measured the gain from longer context on only {used} (evaluate.context_chars)"
+            yield f"measured the gain from longer context on only {used} (limited by evaluate.context_chars)"
 
 
 def describe(

@@ -85,7 +85,7 @@ def satterthwaite(parts: Sequence[Part]) -> float:
     return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
 
 
-CERTAIN: Part = (0.0, math.inf)  # for a text that is so long that it adds no error
+CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no variance
 
 
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
@@ -101,7 +101,7 @@ def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # degrees of freedom that a noise floor needs to be used; five seeds of one setting have 4
+MIN_DF = 4  # fewest degrees of freedom of a noise floor that is used; five seeds of one setting give 4
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
 seeds. Each of these tests is called a look, and uses a quarter of the significance level of the try (Bonferroni). So
-all looks together do not exceed this level.
+the error rate of all looks together does not exceed this level.
 
-The variance between seeds is pooled over the baseline and all earlier tries. Two or three seeds of a single try are too
-few to estimate the variance: after many tries, the significance level is very low, and needs a precise estimate.
+The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
+is very low. Two or three seeds of a single try would then be too few to estimate the variance.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
 
     Args:
         text: mean score of the try minus mean score of the baseline (means over the seeds), in bits per character. The
-            standard error includes the choice of the text, but not the variation between seeds.
+            standard error covers the choice of the text, but not the variation between seeds.
         baseline: bits per character of the baseline, one score for each seed.
         tried: bits per character of the try, one score for each seed.
         known: standard deviation between seeds, pooled over the baseline and the earlier tries.

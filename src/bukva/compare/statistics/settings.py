@@ -1,11 +1,12 @@
 """Compute verdicts on settings: would B still differ from A with other seeds and another text of this kind?
 
-The variance of the difference is the sum of two variances: one from the choice of the text, and one from the seeds. If
-both settings have at least three seeds, the variance from the seeds is estimated from their scores.
+Settings are the code and all parameters except the seed. The variance of the difference is the sum of two variances:
+one from the choice of the text, and one from the seeds. If A and B have at least three seeds each, the variance from
+the seeds is estimated from their scores.
 
 Otherwise, the variance from the seeds is computed from the noise floor of other settings. The noise floor is doubled,
-because it may be too low for these settings. In this case, the verdict can be "probably better" or "probably worse",
-but not "better" or "worse".
+because it may be too low for A and B. In this case, the verdict can be "probably better" or "probably worse", but not
+"better" or "worse".
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +21,7 @@ from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_te
 
 MIN_SEEDS = 3
 MATTERS = 0.01  # bits per character; smaller differences have no practical importance
-DOUBLED = 2  # factor of the noise floor, because scores may vary more than those from which it was measured
+DOUBLED = 2  # factor of the noise floor, because it may be too low for the settings that are compared
 
 Method = Literal["paired", "unpaired", "noise floor", "text only"]
 PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
@@ -67,7 +68,7 @@ class SettingsVerdict:
     seeds_a: tuple[int, ...]  # seeds whose trainings were used
     seeds_b: tuple[int, ...]
     seed_sd: float | None  # standard deviation between seeds: of a score, or of a difference if paired
-    text: TextVerdict  # verdict on the trained models: compares the mean losses over the same seeds
+    text: TextVerdict  # verdict on the trained models, from their mean losses over these seeds
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict with all fields, in which `estimate` and `text` are dicts."""

@@ -15,7 +15,7 @@ DIGITS, MOST_DIGITS = 3, 9  # minimum and maximum number of decimal places of bi
 
 
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
-    """Return the line below the headline, which says which of the trained models predicts the scored text better.
+    """Return the line below the headline. It says which of the trained models predicts the scored text better.
 
     `a` and `b` are the names of the settings, and `split` is the name of the scored split.
     """
@@ -69,7 +69,8 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
     """Return a line that says on the works of how many authors B is better than A, and on how many it is worse.
 
-    The line also names each author whose works decide the verdict: without the works of this author, it would change.
+    The line also names each author whose works decide the verdict. This means that the verdict would change if the
+    works of this author were left out.
 
     a, b: names of the settings A and B.
     author: word for a group of works in this corpus, "author" or "collection".
