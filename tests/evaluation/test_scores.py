@@ -221,8 +221,8 @@ def test_a_short_comparison_of_contexts_is_said(scores):
     assert list(left_out(scores, text(*THREE)))[1:] == []
     short = evaluated(models(), text(*THREE), PARAMS.model_copy(update={"context_chars": 70}))
     assert list(left_out(short, text(*THREE)))[1:] == [
-        "measured the gain from longer context on only 72 of 210 characters of val (evaluate.context_chars)",
-        "measured the gain from longer context on only 71 of 96 characters of test (evaluate.context_chars)",
+        "measured the gain from longer context on only 72 of 210 characters of val (limited by evaluate.context_chars)",
+        "measured the gain from longer context on only 71 of 96 characters of test (limited by evaluate.context_chars)",
     ]
 
 

@@ -73,13 +73,13 @@ def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: false}\n")  # the remedy names what differs from it
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).startswith("static0 has no adaptive scores, which option --adaptive compares.")
+    assert str(caught.value).startswith("static0 has no adaptive scores, so `--adaptive` cannot compare it.")
     assert str(caught.value).count("evaluate.adaptive=true") == 1
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).endswith("To compute them: `dvc exp run --temp -n static0-again`.")
-    with pytest.raises(BukvaError, match=r"bigram has no adaptive scores\. Only the GPT has them"):
+    assert str(caught.value).endswith("To compute these scores, run `dvc exp run --temp -n static0-again`.")
+    with pytest.raises(BukvaError, match=r"bigram has no adaptive scores\. Use `--adaptive` only with `--model gpt`"):
         compare(["a0", "b0"], "bigram", "test", adaptive=True)
 
 
@@ -160,7 +160,7 @@ def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "trainings used different arithmetic"),
+        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "trainings ran with different package versions"),
         ({"parameters": 11}, "models have different shapes"),
     ],
 )

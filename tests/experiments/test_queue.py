@@ -8,7 +8,7 @@ from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, wh
 
 pytestmark = pytest.mark.slow
 
-START = "To start the queue: dvc queue start"
+START = "To start the queue: `dvc queue start`"
 ENOUGH = "These settings already have 2 seeds, so no experiment was queued."
 COMMITTED = "Settings: as in the last commit"
 FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
@@ -32,7 +32,7 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
 
 
 def other_side(name, n):
-    return f"To add seeds to the experiment that you compare with: dvc exp apply {name} && bukva seeds {n}"
+    return f"To add seeds to the experiment that you compare with: `dvc exp apply {name} && bukva seeds {n}`"
 
 
 def queued(n):

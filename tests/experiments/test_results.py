@@ -165,7 +165,7 @@ def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_tak
     shutil.rmtree(project.folder / ".dvc/cache/files")
     shutil.rmtree(project.folder / "data/scores")
     [unknown], _ = verify("two-heads", {})
-    assert unknown.startswith("the arithmetic of its training is unknown")
+    assert unknown.startswith("the versions and the processor of its training are unknown")
 
 
 def test_without_a_saved_baseline_the_checkout_serves_unless_it_has_an_experiment(monkeypatch):

@@ -1,4 +1,4 @@
-"""Compare two or more experiments: read their scores from git and DVC's cache, and compute the verdicts."""
+"""Compare experiments: read their scores from git and DVC's cache, and compute a verdict such as "better" for each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,14 +38,19 @@ REACH = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Comparison of settings B with settings A on one split. Settings are all parameters and the code, except the seed.
+    """Comparison of experiment B with experiment A on one split.
 
-    changed: dotted name of a parameter -> (value in A, value in B). A value is None if the parameter does not exist in
-        A or B. The seed of the compared model is left out.
+    The settings of an experiment are its code and all parameters except the seed. The experiments that differ from A
+    only in the seed are part of A, and the same holds for B.
+
+    verdict: verdict on B, such as "better" or "worse", with its interval and p-value.
+    changed: parameters that differ, by dotted name, as (value in A, value in B). A value is None if A or B does not
+        have the parameter. The seed of the compared model is left out.
     code: paths of the files and folders of code that differ between A and B.
     authors: difference on the works of each author; None if there are fewer than two authors, or if A and B have equal
         scores.
-    remarks: sentences for the user about the tokenizers, the pairing of seeds, and the kind of text.
+    remarks: sentences for the user that help to read the verdict, for example because A and B have different
+        tokenizers.
     """
 
     a: Setting
@@ -59,32 +64,34 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B have the same code, and the same parameters except the seed of the compared model."""
+        """Whether A and B have the same code and the same parameters. The seed of the compared model may differ."""
         return not self.changed and not self.code
 
 
 def compare(
     names: Sequence[str], model: str, split: str, seeds: Collection[int] = (), *, adaptive: bool = False
 ) -> list[Comparison]:
-    """Compare every other experiment with the first one. The p-values are corrected for the number of comparisons.
+    """Compare each experiment in `names` with the first one. The p-values are corrected for the number of comparisons.
 
-    An experiment is compared together with all trainings that differ from it only in the seed. If all experiments in
-    `names` differ only in the seed, each is represented by its own training alone, and `seeds` has no effect.
+    Each experiment is represented by its mean score over all trainings that differ from it only in the seed. There is
+    one exception: if all experiments in `names` differ only in the seed, each is compared alone, and `seeds` has no
+    effect.
 
     Args:
         names: names of the experiments. The first one is A in every comparison, and the others are B.
         model: name of the model whose scores are compared.
         split: split whose scores are compared.
-        seeds: use only the trainings with these seeds; if empty, use all. The seeds by whose scores a setting was
-            chosen should be left out, because the setting looks better on these seeds than it is.
-        adaptive: compare the adaptive scores of the GPT, with adaptation within each work (bukva.evaluation.adaptive).
+        seeds: use only the trainings with these seeds; if empty, use all. Leave out the seeds on which an experiment
+            was selected as the best, because on these seeds it looks better than it is.
+        adaptive: compare the scores of the GPT that learns from each work while the work is scored
+            (bukva.evaluation.adaptive).
 
     Raises:
         BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
             does not exist; or the scores cannot be compared. The message gives the reason.
     """
     if adaptive and model != "gpt":
-        raise BukvaError(f"compare --adaptive: {model} has no adaptive scores. Only the GPT has them.")
+        raise BukvaError(f"{model} has no adaptive scores. Use `--adaptive` only with `--model gpt`.")
     results, row = results_of(names), WITHIN if adaptive else model
     for result in results:
         check_has(result, model, row, split)
@@ -102,7 +109,7 @@ def compare(
 
 
 def _member(result: Result, settings: Sequence[Setting]) -> tuple[Setting, Member]:
-    """Return the setting to which a result belongs, and the member of this setting that contains the result."""
+    """Return the setting that contains a result, and the training (member) of this setting that the result uses."""
     name = result.revision.name
     return next((setting, member) for setting in settings for member in setting.members if name in member.names)
 
@@ -119,10 +126,10 @@ def _with_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) 
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
-    """Compare the settings of each pair (A, B). The p-values are corrected for the number of pairs.
+    """For each pair (A, B), compare B with A. The p-values are corrected for the number of pairs.
 
-    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is the standard deviation between
-    seeds. It is used if A or B has fewer than three seeds.
+    The scores of A and B must be comparable (see `groups.why_incomparable`). If A or B has fewer than three seeds,
+    `floor` is used: the standard deviation between the scores of different seeds.
     """
     compared = [compare_two(a, b, split, floor) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
@@ -130,10 +137,10 @@ def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Flo
 
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
-    """Compare settings B with settings A, without a correction for further comparisons.
+    """Compare B with A. The p-value is not corrected for other comparisons.
 
-    The scores of A and B must be comparable (see `groups.why_incomparable`). `floor` is the standard deviation between
-    seeds. It is used if A or B has fewer than three seeds.
+    The scores of A and B must be comparable (see `groups.why_incomparable`). If A or B has fewer than three seeds,
+    `floor` is used: the standard deviation between the scores of different seeds.
     """
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
@@ -152,9 +159,10 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
 
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
-    """Return dotted name -> (value in A, value in B) for all parameters that differ, except the seed of the model.
+    """Return the parameters that differ between two results, except the seed of the model.
 
-    A value is None if the parameter does not exist in A or B.
+    The keys are the dotted names of the parameters. Each value is (value in A, value in B). If A or B does not have the
+    parameter, None is used.
     """
     params_a, params_b = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*params_a, *params_b]) if key != seed_name(model)]
@@ -164,7 +172,8 @@ def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any
 def changed_code(a: Result, b: Result, model: str) -> list[str]:
     """Return the sorted paths of the files and folders that differ between A and B.
 
-    Only the sources of the model's training, of stage evaluate, and of all stages before the training are compared.
+    Only the files that affect the scores of the model are compared. These are the inputs of its training stage, of all
+    stages before that, and of stage evaluate.
     """
     stage = trained_models()[model].stage
     code_a, code_b = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
@@ -192,8 +201,8 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
         )
     if not same_numerics:
         remarks.append(
-            "Seeds are not paired, because the trainings used different arithmetic (versions, processor, threads or "
-            "precision)."
+            "Seeds are not paired, because the trainings ran with different package versions, processors, threads or "
+            "precision."
         )
     elif a.parameters != b.parameters:
         remarks.append(
@@ -207,9 +216,9 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Return a list with one sentence, which describes the kind of text to which the verdicts apply.
+    """Describe in one sentence the kind of text to which the verdicts apply. Return a list with this sentence.
 
-    The list is empty if the value of split.strategy is unknown.
+    The list is empty if `split.strategy` has an unknown value.
     """
     strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:

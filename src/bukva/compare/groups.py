@@ -1,13 +1,13 @@
-"""Group results into settings. The results of one setting differ only in the seed with which the model was trained.
+"""Group experiment results into settings. The results of one setting differ only in the seed of the compared model.
 
 Two results belong to the same setting if the following are equal:
 
 - the parameters of the training stage and of all stages before it, except the seed of the training,
-- the digests of the sources of these stages: the code, the pinned packages, and the user's text,
+- the digests of the inputs of these stages: the code, the pinned packages, and the user's text,
 - the parts of about.json that affect scores (see `COMPARABLE`).
 
-So two results of the GPT that differ only in the seed of the bigram belong to one setting. Two results belong to
-different settings if a comment in the code of the model was edited between them.
+For example, two results that differ only in the seed of the bigram belong to one setting of the GPT. If a comment in
+the code of the model is edited between two results, they belong to different settings.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,13 +35,15 @@ TEXT_SECTIONS = "download", "clean", "split"  # sections of params.yaml that dec
 
 @dataclass(frozen=True)
 class Member:
-    """One training of a setting, and all results that contain it.
+    """One training of a model, and all experiment results that use this training.
 
-    result: the first result that contains this training.
-    numerics: digest of the versions, processor, precision and threads that the training used.
-    names: names of all revisions that contain this training.
-    differing: name of a revision -> "key=value, ..." for the parameters in which it differs from `result`, such as
-        sample.seed. Only revisions that differ are included.
+    Several results share a training if they differ only in parameters of later stages, such as sample.seed.
+
+    result: the first result that uses the training.
+    numerics: digest of the package versions, processor, precision and threads of the training.
+    names: names of all results that use the training.
+    differing: for each result whose parameters differ from those of `result`, the differing parameters as "key=value,
+        ...". The keys are the names of the results.
     """
 
     result: Result
@@ -53,14 +55,14 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """All trainings that differ only in the seed, sorted by seed.
+    """All trainings of a model with the same parameters and code. They differ only in the seed, and are sorted by seed.
 
     Two trainings with the same seed are two members if their numerics differ (versions, processor, precision, threads).
 
     name: name of the experiment that the user gave; by default, the first name of the first member.
     model: name of the model that is compared.
-    row: which scores to compare: the name of the model, or `adaptive` for the adaptive scores of the GPT
-        (bukva.evaluation.adaptive).
+    row: scores that are compared: the name of the model, or `adaptive` for the scores of the GPT that learns from the
+        held-out text while the text is scored (bukva.evaluation.adaptive).
     key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
     family: digest of the held-out text, `row` and the optimizer. Settings with equal `family` share one estimate of the
         standard deviation between seeds.
@@ -75,22 +77,25 @@ class Setting:
 
     @property
     def result(self) -> Result:
-        """Result of the first training. Use it for everything that does not depend on the seed."""
+        """Result of the first training. Use it only for properties that do not depend on the seed."""
         return self.members[0].result
 
     @property
     def seeds(self) -> list[int]:
-        """Seed of each training, in ascending order. A seed occurs twice if it was used with different numerics."""
+        """Seed of each training, in ascending order.
+
+        A seed occurs more than once if it was used with different numerics (versions, processor, precision, threads).
+        """
         return [member.seed for member in self.members]
 
     @property
     def names(self) -> list[str]:
-        """For each training, the name of the first revision that contains it."""
+        """For each training, in the order of `seeds`, the name of the first experiment that uses it."""
         return [member.names[0] for member in self.members]
 
     @property
     def other_names(self) -> list[str]:
-        """Names of all revisions that contain a training of this setting, except `names[0]`."""
+        """Names of all experiments that use one of the trainings, except `names[0]`."""
         names = dict.fromkeys(name for member in self.members for name in member.names)
         return [name for name in names if name != self.names[0]]
 
@@ -101,33 +106,33 @@ class Setting:
 
     @property
     def chars_seen(self) -> int:
-        """Number of characters that the first training has processed in all its steps."""
+        """Number of characters of training text that the first training has processed, in all its steps together."""
         return self.result.curves[self.model][-1][1]
 
     @cached_property
     def seconds(self) -> float | None:
-        """Median duration of the trainings in seconds; None if this project has no record of a duration."""
+        """Median duration of the trainings in seconds; None if this project has recorded no duration."""
         durations = [stage_seconds(member.result, self.model) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
-        """Return the bits per character of each of the k trainings on a split."""
+        """Return the score of each of the k trainings on a split, in bits per character."""
         return [member.result.metrics[self.row][split] for member in self.members]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
-        """Return the loss of each training, summed over each unit (a work or segment) of a split."""
+        """Return the total loss of each training on each unit of a split. A unit is a work or a segment of the text."""
         return SeedSums.of(
             [(each.seed, units.sums(each.result.characters.nats(self.row, split))) for each in self.members]
         )
 
 
 def groups(results: Iterable[Result], model: str, row: str = "") -> list[Setting]:
-    """Group results by setting. Return the settings in the order of their first results.
+    """Group results that differ only in the seed of `model`. Return the groups in the order of their first results.
 
     Results that are incomplete or have no scores of `row` are skipped.
 
-    row: which scores to compare, as in `Setting`; by default, the scores of the model itself.
+    row: scores that will be compared (see `Setting`); by default, the scores of the model itself.
     """
     row, by_key = row or model, dict[str, list[Result]]()
     for result in results:
@@ -150,9 +155,9 @@ def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
 
 
 def _differing(results: list[Result]) -> dict[str, str]:
-    """Compare results that contain the same training with the first one of them.
+    """Return the parameters in which results that share one training differ from the first of these results.
 
-    Return the name of each result that differs, mapped to its different parameters as "key=value, ...".
+    The keys are the names of the results that differ. The values are the differing parameters as "key=value, ...".
     """
     first = results[0].flat_params
     changed = {
@@ -163,7 +168,7 @@ def _differing(results: list[Result]) -> dict[str, str]:
 
 
 def _key(result: Result, model: str) -> str:
-    """Return `Setting.key`, 16 hexadecimal digits, for the setting to which a result belongs."""
+    """Return the digest that identifies the setting of a result (`Setting.key`): 16 hexadecimal digits."""
     stage, lock, training = trained_models()[model].stage, result.lock, {}
     for name in upstream(stage, lock):
         params = {key: value for key, value in lock[name].params.items() if (name, key) != (stage, seed_name(model))}
@@ -177,7 +182,7 @@ def seed_name(model: str) -> str:
 
 
 def seed_of(lock: StageRecords, model: str) -> int:
-    """Return the seed with which a model was trained, from the stages in a dvc.lock."""
+    """Return the seed with which a model was trained. `lock` has the stages that dvc.lock recorded."""
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
@@ -185,7 +190,7 @@ def seed_of(lock: StageRecords, model: str) -> int:
 
 
 def check_has(result: Result, model: str, row: str, split: str) -> None:
-    """Raise an error if a result has no scores of a model on a split, or no scores of the kind `row` (see `Setting`).
+    """Check that a result has scores of `model` on `split`, and that it has the scores named `row` (see `Setting`).
 
     Raises:
         BukvaError: the scores are missing. The message says which scores exist, or how to compute the missing ones.
@@ -200,7 +205,7 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     if row != model and f"{row}/{split}.npy" not in result.scores:
         wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
-            f"{name} has no adaptive scores, which option --adaptive compares. To compute them: "
+            f"{name} has no adaptive scores, so `--adaptive` cannot compare it. To compute these scores, run "
             f"`{rerun_command(name, wanted)}`."
         )
 
@@ -208,8 +213,9 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
 def why_incomparable(a: Result, b: Result, split: str) -> str:
     """Return a message that says why the scores of two results cannot be compared, or "" if they can be compared.
 
-    The held-out texts must be equal. The windows and the alphabets must be equal only if both results have the same
-    tokenizer: the length of a window is counted in ids, and the byte and bpe tokenizers have no alphabet.
+    The held-out texts must be equal. If the tokenizers are equal, the windows and the alphabets must also be equal.
+    They are not checked for different tokenizers, because the length of a window is counted in ids, and only the
+    tokenizer `char` has an alphabet.
     """
     names = f"{b.revision.name} and {a.revision.name}"
     if a.about["text"][split] != b.about["text"][split]:
@@ -224,9 +230,9 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
 
 
 def _settings_of_texts(a: Result, b: Result) -> str:
-    """Return the parameters that made the texts of two results different, as " (key: value in b and value in a, ...)".
+    """List the differing parameters that affect the text, as " (key: value in b and value in a, ...)".
 
-    Return "" if no parameter differs. Then only the files of the text have changed.
+    Return "" if no such parameter differs. In this case, the files of the text have changed.
     """
     keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
     differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
@@ -235,7 +241,7 @@ def _settings_of_texts(a: Result, b: Result) -> str:
 
 
 def tokenizer_of(result: Result) -> tuple[str, int | None]:
-    """Return the kind of the tokenizer, and the requested size of the vocabulary (None for a kind other than bpe)."""
+    """Return the kind of the tokenizer, and for the kind bpe the requested size of the vocabulary (otherwise None)."""
     params = result.params["tokenize"]
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
 
@@ -243,9 +249,9 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
 def stage_seconds(result: Result, model: str) -> float | None:
     """Return the duration in seconds of the newest finished training with the parameters of a result.
 
-    Durations are read from the journals of the project, the files in which each execution of a stage is recorded. If
-    the training was interrupted and resumed, the durations of the interrupted executions are added. Return None if no
-    journal contains such a training.
+    The duration is read from the journals, files in which each execution of a stage is recorded. If the training was
+    interrupted and resumed, the durations of all its executions are added. Return None if no journal contains such a
+    training.
     """
     stage = trained_models()[model].stage
     sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)

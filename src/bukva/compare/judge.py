@@ -1,7 +1,8 @@
-"""Implement `bukva judge`, which keeps or discards one try after another.
+"""Implement `bukva judge`, which tests changes of a model one after another and keeps those that improve its score.
 
-A try is an experiment that differs from the baseline by the change to be tested. It is trained with only as many seeds
-as the decision needs. A try that is kept becomes the baseline of the next try.
+Each tested change is called a try. A try is an experiment that is compared with the baseline. If the try is kept, it
+becomes the baseline of the next try. A try is trained with 1, 2, 4 or 8 seeds, depending on how soon the verdict is
+clear. All tries and verdicts are written to a file, the ledger.
 """
 
 import shlex
@@ -45,19 +46,19 @@ PrintLine = Callable[[str], None]
 
 
 def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
-    """Begin a ledger (the list of all tries), and train the baseline with the maximum number of seeds, 8.
+    """Begin a new ledger, the file of all tested changes ("tries"). Train the baseline with 8 seeds.
 
     Args:
         name: name of the experiment that is the first baseline.
-        model: name of the model whose scores on val decide about the tries.
-        level: largest accepted share of wrong decisions among all decisions to keep a try, such as 0.1.
+        model: name of the model whose scores on val decide which tries are kept.
+        level: upper limit of the expected fraction of wrong decisions among all decisions to keep a try, such as 0.1.
         print_line: called with each line of progress.
 
     Raises:
         BukvaError: `level` is not between 0 and 1, the baseline has no result, or a training fails.
     """
     if not 0 < level < 1:
-        raise BukvaError(f"judge --level {level}: must be between 0 and 1, for example 0.1.")
+        raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
     setting = _setting(name, model)
     print_line(
         f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the decisions to keep a try "
@@ -67,14 +68,14 @@ def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
-    """Judge the experiment `name` against the baseline, and write the verdict to the ledger (the list of all tries).
+    """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
-    If the same parameters and code were judged before, the old verdict is returned. A try that is kept becomes the
-    baseline, and its remaining seeds are trained. `print_line` is called with each line of progress.
+    If the same parameters and code were tested before, return the old verdict. An experiment that is kept becomes the
+    baseline, and is trained with further seeds until it has 8. `print_line` is called with each line of progress.
 
     Raises:
         BukvaError: the experiment has no result, differs from the baseline only in the seed, or changes how scores are
-            computed; another try has no verdict yet; the ledger is closed; or a training fails.
+            computed; another experiment has no verdict yet; the ledger is closed; or a training fails.
     """
     model = ledger.model
     tried = _setting(name, model)
@@ -94,13 +95,15 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the try `name` without testing it, for example because its training fails.
+    """Discard the experiment `name` without a decision by its scores, for example because its training fails.
 
     Raises:
-        BukvaError: no try with this name is waiting for a verdict.
+        BukvaError: no experiment with this name is waiting for a verdict.
     """
     if not ledger.open or ledger.open.trained.name != name:
-        raise BukvaError(f"judge --give-up: {name} is not a try without a verdict. To list the tries: `bukva judge`.")
+        raise BukvaError(
+            f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
+        )
     closed = replace(ledger.open, verdict="discard")
     ledger_file.add("verdict", **asdict(closed))
     return closed
@@ -130,7 +133,13 @@ def _undecided(other: Try) -> BukvaError:
 
 
 def _check_same_score(a: Setting, b: Setting, name: str) -> None:
-    """Raise an error if setting `b`, of the try `name`, changes the text that is scored or how scores are computed."""
+    """Check that `a` and `b` are scored on the same text and in the same way.
+
+    name: name of `b` for the message.
+
+    Raises:
+        BukvaError: the parameters or the code of `b` change the text or the computation of scores.
+    """
     for split in a.result.about["text"]:
         if why := why_incomparable(a.result, b.result, split):
             raise BukvaError(why)
@@ -152,7 +161,7 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
 
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, print_line: PrintLine) -> Try:
-    """Test a try with 1, 2, 4 and 8 seeds, until it is kept or discarded. Return the try with its verdict.
+    """Test `opened`, a changed setting, after 1, 2, 4 and 8 seeds until there is a verdict. Return it with the verdict.
 
     Missing seeds are trained before each test. If the last test does not decide, the verdict is "cannot tell".
     """
@@ -184,9 +193,9 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: st
 
 
 def _over_text(a: Setting, b: Setting) -> Estimate:
-    """Return the mean score of setting `b` minus the mean score of setting `a` on val (means over the seeds).
+    """Return the difference between the mean scores of `b` and `a` on val, b minus a. The means are over the seeds.
 
-    The standard error of the result comes only from the choice of the text, not from the seeds.
+    The standard error of the difference covers the choice of the text, but not the variation between seeds.
     """
     units = Units.of(a.result.characters.chars[SPLIT])
     means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
@@ -200,9 +209,9 @@ def _line(last: Look) -> str:
 
 
 def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
-    """Train the missing seeds of the baseline, until it has the maximum number of seeds, 8.
+    """Train the baseline with further seeds until it has 8 seeds, and add the new scores to the ledger.
 
-    The new scores are added to the ledger. Nothing happens if no seed is missing.
+    Nothing happens if the baseline already has 8 seeds.
     """
     if len(ledger.baseline.seeds) < LOOKS[-1]:
         name = ledger.baseline.name
@@ -214,11 +223,11 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return how much of the last kept try's gain on val may be due to chance, in bits per character.
+    """Return an upper limit of the part of the gain on val that may be due to chance, in bits per character.
 
-    Tries are kept or discarded by their scores on val, so a try may be kept by chance. The value is an upper limit,
-    because it assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try has been
-    decided.
+    Tested changes ("tries") are kept or discarded by their scores on val, so a try may be kept by chance. The value is
+    an upper limit, because it assumes that all decided tries are equally good (see `expected_luck`). It is 0 if no try
+    has been decided.
     """
     # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
     errors = [each.text_se for each in ledger.decided]
@@ -226,9 +235,9 @@ def selection_bias(ledger: Ledger) -> float:
 
 
 def finish(ledger: Ledger) -> Comparison:
-    """Compare the try that was kept last with the first baseline on the test split, and close the ledger.
+    """Compare the current baseline with the first baseline on the test split, and close the ledger file.
 
-    A closed ledger accepts no further tries.
+    The current baseline is the tested change ("try") that was kept last. A closed ledger accepts no further tries.
 
     Raises:
         BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
@@ -250,7 +259,7 @@ def finish(ledger: Ledger) -> Comparison:
 
 
 def _setting(name: str, model: str) -> Setting:
-    """Return the setting of the experiment `name`, with all finished trainings of this setting in the project."""
+    """Return the experiment `name` with all finished trainings in the project that differ from it only in the seed."""
     [result] = results_of([name])
     check_has(result, model, model, SPLIT)
     setting = groups([result, *read_results(experiments())], model)[0]
@@ -263,9 +272,9 @@ def _trained(setting: Setting, name: str) -> Trained:
 
 
 def _with_seeds(setting: Setting, name: str, n: int, print_line: PrintLine) -> Setting:
-    """Return the setting with exactly n consecutive seeds, beginning with the lowest seed of `setting`.
+    """Return `setting` with its trainings for exactly n consecutive seeds. The first is the lowest seed of `setting`.
 
-    Missing seeds are trained first.
+    Seeds for which there is no training are trained first.
 
     Raises:
         BukvaError: a seed is missing and the code or data of the checkout differ from the setting, or a training fails.
@@ -288,13 +297,13 @@ def _check_checkout(result: Result, name: str, seed: int) -> None:
     now = digests(all_sources(stage, result.lock))
     if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
         raise BukvaError(
-            f"{name}: a training with seed {seed} is needed, but the project no longer matches the experiment: "
-            f"{changed}. Restore the experiment: `dvc exp apply {name}`."
+            f"{name} must be trained with seed {seed}, but the checkout no longer matches this experiment: {changed}. "
+            f"Run `dvc exp apply {name}` to restore the experiment."
         )
 
 
 def _free_name(name: str) -> str:
-    """Return `name`, or if an experiment has this name, the first free one of NAME-2, NAME-3, ...
+    """Return `name` if no experiment has this name. Otherwise, return the first free name of NAME-2, NAME-3, ...
 
     DVC refuses a second experiment with the same name. `dvc exp run --force` would accept the name, but would also
     rerun stages that have not changed.
@@ -324,5 +333,5 @@ def _train(setting: Setting, name: str, seed: int, print_line: PrintLine) -> Non
         )  # fmt: skip
     if done.returncode:
         raise BukvaError(
-            f"{run_name}: the training failed (log: {LOG}). To run it in the terminal: `{shlex.join(command)}`."
+            f"The training of {run_name} failed (log: {LOG}). To run it in the terminal: `{shlex.join(command)}`."
         )

@@ -1,11 +1,12 @@
-"""Build the leaderboard: group experiments by setting, sort the settings by their scores on val, and compare them.
+"""Build the leaderboard: compare all experiments with a baseline, and sort them by their scores on val.
 
-Every setting is compared with a baseline. Scores on different texts cannot be compared. So settings that were scored on
-another val text than the baseline are listed in separate tables, one for each text, without verdicts.
+Experiments that differ only in the seed form one setting, which has one row. Scores on different texts cannot be
+compared. So settings that were scored on another val text than the baseline are listed in separate tables, one for each
+text, without verdicts.
 
 A setting that was chosen by its score looks better than it is. So the leaderboard does not use the test split. For the
-best of several settings, it also shows the gain to expect from luck alone. As soon as the best setting has three seeds
-that no other setting has, it is also compared with the baseline on these seeds.
+best setting, the leaderboard also shows how much the best of so many settings would gain by luck alone. If the best
+setting has three or more seeds that no other setting has, it is also compared with the baseline on these seeds only.
 """
 
 from collections.abc import Sequence
@@ -27,9 +28,9 @@ SPLIT = "val"
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One setting of the leaderboard.
+    """One setting of the leaderboard, that is, all experiments that differ only in the seed.
 
-    changed: dotted name of a parameter -> its value in this setting, for parameters that differ from the baseline.
+    changed: parameters that differ from the baseline, by dotted name. The values are those of this setting.
     comparison: comparison with the baseline on val. The p-value is corrected for the number of compared settings. None
         for the baseline itself, and for settings that cannot be compared with the baseline.
     refusal: message that says why the setting cannot be compared with the baseline; "" if it can be compared, or if it
@@ -44,14 +45,14 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """The best of several settings, and how much of its gain may be luck.
+    """The best of several settings, and how much of its gain may be due to luck.
 
     n_settings: number of settings from which the best one was chosen, without the baseline.
-    luck: gain on val, in bits per character, that the best of `n_settings` equal settings would have by chance on
-        average; None if the noise floor is unknown.
-    unused_seeds: seeds of the best setting that no other setting has. They were not used to choose it.
-    on_unused_seeds: comparison with the baseline that uses only `unused_seeds` of the best setting; None if they are
-        fewer than three.
+    luck: gain on val, in bits per character, that the best of `n_settings` equally good settings would have on average
+        by chance; None if the noise floor is unknown.
+    unused_seeds: seeds that only the best setting has. Usually, they were added after this setting had been chosen.
+    on_unused_seeds: comparison with the baseline for which only the trainings of the best setting with `unused_seeds`
+        are used; None if there are fewer than three of these seeds.
     """
 
     best: Setting
@@ -65,11 +66,14 @@ class Winner:
 class Leaderboard:
     """All settings, grouped by the val text on which they were scored, and sorted from the best to the worst.
 
+    A setting is a group of experiments that differ only in the seed.
+
     rows: settings that were scored on the val text of the baseline, including the baseline.
-    others: for each other val text, the rows of its settings. Their `comparison` is None and their `refusal` is "".
+    others: the other settings, one list of rows for each other val text. Their `comparison` is None and their `refusal`
+        is "".
     winner: the best setting; None if fewer than two settings were compared with the baseline, or if none of them has a
         better score than the baseline.
-    floor: standard deviation between seeds on val, from which the noise floor follows.
+    floor: standard deviation between the val scores of different seeds, from which the noise floor is computed.
     without_result: (name, reason) for each experiment that has no complete result.
     """
 
@@ -82,12 +86,15 @@ class Leaderboard:
 
     @property
     def texts(self) -> list[Sequence[Row]]:
-        """The rows of each val text: first `rows`, then each element of `others`."""
+        """One list of rows for each val text. The list for the text of the baseline comes first."""
         return [self.rows, *self.others]
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
-    """Rank the experiment `baseline` and all other experiments by the score of their model named `model`.
+    """Rank all experiments, including `baseline`, by the score of one of their models on val.
+
+    `model` is the name of this model. Experiments that differ only in the seed are ranked together, by their mean
+    score.
 
     Raises:
         BukvaError: the baseline is unknown, has no complete result, or has no model with this name.
@@ -132,7 +139,10 @@ def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """Compare every setting with the first one, the baseline. P-values are corrected for the number of settings."""
+    """Compare each setting with the first one, the baseline, and return one row for each setting.
+
+    The p-values are corrected for the number of comparisons.
+    """
     baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
@@ -144,7 +154,7 @@ def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
 
 
 def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
-    """Return the best of the settings that were compared, or None (see `Leaderboard.winner`)."""
+    """Return the best of the settings that were compared, or None in the cases that `Leaderboard` describes."""
     compared = [row.setting for row in rows if row.comparison]
     if len(compared) < 2:
         return None

@@ -1,7 +1,8 @@
-"""Read and write the ledger of `bukva judge`: a file of JSON lines with every try and its verdict.
+"""Read and write the ledger of `bukva judge`: a file of JSON lines with all tested changes and their verdicts.
 
-Lines are only appended. Git tracks the file, so that the number of tries is public. There is also a copy in .bukva.
-Users run `git reset` to undo an edit that was not kept, and this does not change the copy.
+Each tested change is called a try. Lines are only appended. Git tracks the file, so everybody who has the repository
+can see how many tries there were. A copy of the file is kept in .bukva, because the user runs `git reset` after a try
+that was not kept. This command can undo changes of the file, but not of the copy.
 """
 
 import json
@@ -23,10 +24,10 @@ DIGITS = 6  # decimal places of a number in bits
 
 @dataclass(frozen=True)
 class Trained:
-    """The trainings of one setting, which differ only in the seed.
+    """Scores of several trainings that differ only in the seed.
 
-    name: name of the experiment that was judged, or of the baseline.
-    key: digest that identifies the setting (`key` of `compare.groups.Setting`).
+    name: name of the experiment that was tested, or of the baseline.
+    key: digest of the common parameters and code of the trainings (`key` of `compare.groups.Setting`).
     bits: bits per character on val, one score for each of `seeds`.
     """
 
@@ -38,14 +39,15 @@ class Trained:
 
 @dataclass(frozen=True)
 class Try:
-    """A setting that is tested against the baseline.
+    """A change of parameters or code that is tested against the baseline, and the result of the test.
 
     A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. `difference`, `se`, `df` and `text_se` are
     results of the last test.
 
     number: 1 for the first try of the ledger.
+    trained: scores of the trainings with the change.
     against: name of the baseline with which this try was compared.
-    changed: dotted name of a parameter -> (value in the baseline, value in this setting).
+    changed: parameters that differ from the baseline, by dotted name, as (value in the baseline, value in this try).
     code: paths of the files and folders of code that differ from the baseline.
     verdict: "keep", "discard" or "cannot tell"; "" if the try has not been decided.
     difference: mean bits per character of the try minus those of the baseline, on val.
@@ -70,26 +72,27 @@ class Try:
 
     @property
     def kept(self) -> bool:
-        """Whether the verdict was "keep", so that the try became the baseline."""
+        """Whether the verdict is "keep". A try with this verdict becomes the baseline."""
         return self.verdict == "keep"
 
     @property
     def change_summary(self) -> str:
-        """Changed parameters and code as "key=value, path, ...", or "nothing"."""
+        """Changed parameters and code as "key=value, path, ..."; "nothing" if there are no changes."""
         settings = [f"{key}={after}" for key, (_, after) in self.changed.items()]
         return ", ".join([*settings, *self.code]) or "nothing"
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The content of the ledger.
+    """All tests of `bukva judge`, as read from the ledger file. Each tested change of the baseline is called a try.
 
-    level: largest accepted share of wrong decisions among all decisions to keep a try (false discovery rate).
+    level: upper limit of the expected fraction of wrong decisions among all decisions to keep a try (false discovery
+        rate).
     model: name of the model whose scores decide.
     first: baseline with which the ledger began.
-    baseline: setting with which the next try is compared: the last kept try, or `first`.
-    final: {"verdict": verdict of the final comparison on test}; {} if this comparison has not been done. The comparison
-        closes the ledger: no further tries are accepted.
+    baseline: baseline with which the next try is compared: the last kept try, or `first`.
+    final: {"verdict": verdict of the final comparison on test}; {} if this comparison has not been done. After the
+        final comparison, the ledger is closed: no further tries are accepted.
     """
 
     level: float
@@ -101,50 +104,53 @@ class Ledger:
 
     @property
     def decided(self) -> list[Try]:
-        """All tries that have a verdict."""
+        """All tries (tested changes) that have a verdict."""
         return [each for each in self.tries if each.verdict]
 
     @property
     def open(self) -> Try | None:
-        """The try that has no verdict yet, or None. At most one try can be open."""
+        """The try (tested change) that has no verdict yet, or None. At most one try can be open."""
         return next((each for each in self.tries if not each.verdict), None)
 
     @property
     def next_level(self) -> float:
-        """Significance level at which the next try is tested (see `statistics.online`)."""
+        """Significance level at which the next change is tested (see `statistics.online`)."""
         return next_level([each.p for each in self.decided], [each.kept for each in self.decided], self.level)
 
     @property
     def n_trainings(self) -> int:
-        """Number of trainings that the ledger needed so far, including those of the first baseline."""
+        """Number of trainings that all tests have needed so far, including the trainings of the first baseline."""
         kept = [each.trained.key for each in self.tries if each.kept]
         n_kept = len(kept) * LOOKS[-1]  # a kept try becomes the baseline, which is trained with all seeds
         n_others = sum(len(each.trained.seeds) for each in self.tries if not each.kept)
         return len(self.first.seeds) + n_kept + n_others
 
     def noise_floor(self, known: Floor) -> Floor:
-        """Pool `known` with the standard deviation between seeds of each setting in the ledger."""
+        """Return the standard deviation between the scores of different seeds.
+
+        It is pooled over `known`, the baselines and all tested changes that have a verdict.
+        """
         groups = {each.trained.key: each.trained.bits for each in self.decided}
         groups |= {each.key: each.bits for each in (self.first, self.baseline)}
         return noise_floor(list(groups.values()), known)
 
     def find(self, key: str) -> Try | None:
-        """Return the try whose `trained.key` is `key`, or None."""
+        """Return the try (tested change) whose settings have the digest `key`, or None if there is none."""
         return next((each for each in self.tries if each.trained.key == key), None)
 
 
 def start(level: float, model: str, baseline: Trained) -> Ledger:
-    """Write a new ledger with the baseline as its only line, and return it. An existing ledger is overwritten."""
+    """Begin a new ledger file whose only line is the baseline, and return the ledger. An old file is overwritten."""
     _append({"event": "start", "level": level, "model": model, "baseline": asdict(baseline)}, [])
     return Ledger(level, model, baseline, baseline)
 
 
 def add(event: str, **values: Any) -> Ledger:
-    """Append a line to the ledger, and return the ledger with this line.
+    """Append a line to the ledger file, and return the ledger with this line.
 
     Args:
-        event: what the line adds: "try" (a new try), "verdict" (a try with its verdict), "baseline" (the baseline with
-            more seeds), or "final" (the verdict on test).
+        event: what the line adds: "try" (a change whose test begins), "verdict" (a tested change with its verdict),
+            "baseline" (the baseline with more seeds), or "final" (the verdict on test).
         **values: the other keys of the line. For "try" and "verdict", they are the fields of a Try. For "baseline", the
             only key is `baseline`, with the fields of a Trained. For "final", the only key is `verdict`.
     """
@@ -154,7 +160,7 @@ def add(event: str, **values: Any) -> Ledger:
 
 
 def read_ledger() -> Ledger | None:
-    """Read the ledger. Return None if the project has none.
+    """Read the ledger file of `bukva judge`. Return None if the project has none.
 
     Raises:
         BukvaError: a line is not valid, or the file and its copy have different lines.
@@ -169,7 +175,7 @@ def read_ledger() -> Ledger | None:
 
 
 def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
-    """Return the ledger with one more line; `ledger` is None for the first line."""
+    """Return `ledger` with the content of one more line. For the first line, `ledger` is None."""
     event = line.pop("event")
     if event == "start":
         baseline = Trained(**line["baseline"])
@@ -187,7 +193,7 @@ def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
 
 
 def _lines() -> list[str]:
-    """Return the lines of FILE or of COPY, whichever has more lines.
+    """Return the lines of the ledger file or of its copy, whichever has more lines.
 
     Raises:
         BukvaError: the lines of the shorter file are not the first lines of the longer file.
@@ -214,4 +220,4 @@ def _append(line: dict[str, Any], before: list[str]) -> None:
 
 
 def _unreadable(number: int) -> Any:
-    raise BukvaError(f"{FILE}, line {number}: not a valid line of a ledger. Restore the file: `git checkout {FILE}`.")
+    raise BukvaError(f"Line {number} of {FILE} is not valid. Run `git checkout {FILE}` to restore the file.")

@@ -1,12 +1,12 @@
-"""Save two things that outlive experiments: the noise floor, and how often test scores were shown.
+"""Save the noise floor, and how often test scores were shown. Both are kept when experiments are removed.
 
 The noise floor is the standard deviation of the difference between two trainings that differ only in the seed. It is
-measured on seed groups, sets of trainings that differ only in the seed. A seed group still counts after its experiments
-are removed. New groups are written to FILE, which git ignores, because a command that only shows results must not
-change the checkout. To share the groups with other clones, replace SHARED by a copy of FILE and commit it.
+measured on seed groups. A seed group is a set of trainings that differ only in the seed. Commands write new seed groups
+to FILE. Git ignores this file, because a command that only shows results must not change the checkout. To share the
+seed groups with other clones, replace SHARED by a copy of FILE and commit it.
 
-Every command that shows test scores is counted. The more often a user sees them and then chooses, the more the choice
-depends on luck.
+Every command that shows test scores is counted. If a user chooses between experiments after seeing their test scores
+many times, the choice depends more on luck.
 """
 
 import datetime
@@ -29,9 +29,10 @@ Record = dict[str, Any]
 
 
 def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
-    """Return the standard deviation between seeds, pooled over all seed groups with the same `family`.
+    """Return the standard deviation between the scores of different seeds, pooled over seed groups.
 
-    The seed groups that were saved earlier are used, and those in `groups`, which are not saved.
+    A seed group is a set of trainings that differ only in the seed. All saved seed groups with this `family` are used,
+    and those in `groups`. This function saves nothing.
 
     family: digest of the held-out text, the scores and the optimizer (see `groups.Setting`).
     """
@@ -40,7 +41,7 @@ def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
 
 
 def merge(groups: Iterable[Setting]) -> bool:
-    """Save those of `groups` that have two or more seeds. A saved group is replaced if it now has more seeds.
+    """Save each of `groups` that has two or more trainings. A saved group is replaced if it now has more trainings.
 
     Returns:
         True if a group was added or replaced.
@@ -53,7 +54,10 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
-    """Return one record per seed group: the record with the most seeds, or the first of several with equally many."""
+    """Combine two lists of records, and keep one record for each seed group: the record with the most seeds.
+
+    If several records of a group have the same number of seeds, the first of them is kept.
+    """
     known: dict[tuple[str, str], Record] = {}
     for record in (*before, *more):
         key = record["family"], record["group"]
@@ -96,7 +100,7 @@ def _records(file: Path, remedy: str) -> list[Record]:
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """Add `more` to the saved number of times that scores on a test text were shown, and return the new number.
+    """Count how often scores on a test text were shown: add `more` to the saved count, and return the new count.
 
     text: digest of the test text.
     """
@@ -106,7 +110,7 @@ def looks_at_test(text: str, more: int = 0) -> int:
         n_looks = int(counts.get(text, 0)) + more
     except (ValueError, TypeError):
         raise BukvaError(
-            f"{path}, which counts how often test scores were shown, is not valid. Delete it to count from 0 again."
+            f"{path} is not valid. This file counts how often test scores were shown. Delete it to count from 0 again."
         ) from None
     if more:
         write_json(path, {**counts, text: n_looks})

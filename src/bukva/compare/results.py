@@ -1,6 +1,7 @@
-"""Read the results of revisions: parameters, dvc.lock, metrics, the score of every character, and output files.
+"""Read the result of a revision: parameters, dvc.lock, metrics, the score of every character, and output files.
 
-Results are read from git and DVC's cache, without changing the checkout.
+A revision is a commit, an experiment or the current checkout. Results are read from git and DVC's cache, and the
+checkout is not changed.
 """
 
 import contextlib
@@ -35,16 +36,17 @@ Curve = list[tuple[int, int, float]]  # for each validation: step, characters pr
 
 @dataclass(frozen=True)
 class Result:
-    """Result of one revision.
+    """Result of one revision: a commit, an experiment or the current checkout.
 
     params: content of params.yaml.
     lock: stages of dvc.lock.
     metrics: content of metrics.json; {} if the result is not valid.
-    curves: model -> learning curve, which ends with the last step of the training; {} if the result is not valid.
-    scores: for each file of the output data/scores, its name in this folder, such as "gpt/val.npy" -> its path in DVC's
-        cache; {} if a file is not in the cache.
-    problem: phrase that says why the revision has no valid result, written after "NAME: " in messages; "" if the result
-        is valid.
+    curves: learning curve of each model up to the last step of its training, by name of the model; {} if the result is
+        not valid.
+    scores: path in DVC's cache of each file in the output data/scores, by its name in this folder, such as
+        "gpt/val.npy"; {} if a file is not in the cache.
+    problem: phrase that says why the revision has no valid result; "" if the result is valid. Messages contain it after
+        the name of the revision.
     """
 
     revision: Revision
@@ -67,17 +69,17 @@ class Result:
 
     @functools.cached_property
     def flat_params(self) -> Mapping[str, Any]:
-        """Dotted name of a parameter, such as "model.n_head" -> its value."""
+        """Values of all parameters, by dotted name such as "model.n_head"."""
         return flatten(self.params)
 
     @functools.cached_property
     def about(self) -> Mapping[str, Any]:
-        """Content of about.json in data/scores: windows, alphabet, digests of the texts, models."""
+        """Content of about.json in data/scores: windows, alphabet, digests of the texts, and facts about the models."""
         return dict(json.loads(self.scores["about.json"].read_bytes()))
 
     @functools.cached_property
     def characters(self) -> CharScores:
-        """The loss of each model and baseline on every held-out character, in nats."""
+        """Loss of each model and baseline on every held-out character, in nats."""
         return CharScores.read(self.scores)
 
 
@@ -104,17 +106,17 @@ def results_of(names: Sequence[str]) -> list[Result]:
 
 
 def default_baseline() -> str:
-    """Return the name of the default baseline.
+    """Return the name of the default baseline: "HEAD", "baseline" or "workspace".
 
-    If HEAD has a complete result, return "HEAD". Otherwise, if there is an experiment named "baseline" with a complete
-    result, return "baseline". Otherwise, return "workspace".
+    This is "HEAD" if HEAD has a complete result. Otherwise, it is the experiment "baseline" if this experiment has a
+    complete result. Otherwise, it is "workspace", the current checkout.
 
     Raises:
         BukvaError: neither HEAD nor the experiment "baseline" has a result, and the workspace contains the results of
             another experiment.
     """
     for name in ("HEAD", baseline.NAME):
-        with contextlib.suppress(BukvaError):  # nothing has this name
+        with contextlib.suppress(BukvaError):  # the name is unknown
             if read_results([resolve(name)])[0].is_complete:
                 return name
     if experiments() and git("diff", "--name-only", "HEAD", "--", PARAMS):
@@ -126,15 +128,14 @@ def default_baseline() -> str:
 
 
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
-    """Read the result of each revision. It may be invalid or incomplete (see `Result.problem` and `Result.scores`)."""
+    """Read the result of each revision. Results may be invalid or incomplete (see `Result`)."""
     return [_read(revision) for revision in revisions]
 
 
 def _with_results(name: str) -> Revision:
-    """Resolve the name of a revision.
+    """Return the revision with this name. If HEAD has no valid result, "HEAD" means the experiment "baseline" instead.
 
-    If the name is "HEAD" and HEAD has no valid result, return the experiment "baseline" that started from this commit.
-    Return HEAD if there is no such experiment.
+    The experiment must have started from the commit HEAD. If there is no such experiment, return HEAD.
     """
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
@@ -163,7 +164,10 @@ def _read(revision: Revision) -> Result:
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
-    """Return a phrase that says why the files of a revision are not the result of one run, or "" if they are."""
+    """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid.
+
+    They are valid if all of them come from the same run of the pipeline.
+    """
     if not params:
         return f"{PARAMS} is missing or not valid"
     if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():
@@ -196,17 +200,16 @@ def _curve(text: str) -> Curve:
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
-    The code and data that produced the result are compared with the checkout. The numerics of its GPT (versions,
-    processor, precision and threads) are compared with those of this machine. Parameters are not compared, because the
-    returned command sets them.
+    The code and data that produced the result are compared with the checkout. The numerics of the recorded GPT training
+    (versions, processor, precision and threads) are compared with those of this machine. Parameters are not compared,
+    because the returned command sets them.
 
     Args:
         name: name of the result.
         numerics: numerics of this machine (bukva.backends.device.Machine.numerics).
 
     Returns:
-        A list with one phrase for each difference, empty if there is none, and the command that runs the experiment
-        again.
+        (differences, command). `differences` has one phrase for each difference. `command` runs the experiment again.
 
     Raises:
         BukvaError: the name is unknown, or has no result.
@@ -224,7 +227,9 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
             f"trained with {key} {recorded.get(key)}, but this machine has {numerics.get(key)}" for key in keys
         ]
     else:
-        differences.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
+        differences.append(
+            "the versions and the processor of its training are unknown, because its scores are not in DVC's cache"
+        )
     return list(dict.fromkeys(differences)), rerun_command(name, result.params)
 
 
@@ -235,10 +240,10 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
 def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
     """Yield a folder that contains outputs of a revision at the same paths as in the project.
 
-    For the workspace, the folder is the project. For other revisions, it is a temporary folder with links to files in
-    DVC's cache, and with copies of the outputs that git tracks.
+    For the current checkout, the folder is the project. For other revisions, it is a temporary folder. It contains
+    links to files in DVC's cache, and copies of the outputs that git tracks.
 
-    needed: paths of outputs in dvc.yaml. An output that the revision does not have is absent from the folder.
+    needed: paths of outputs in dvc.yaml. Outputs that the revision does not have are left out.
 
     Raises:
         BukvaError: the files of an output are neither in git nor in DVC's cache.
@@ -264,7 +269,7 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
-    """Yield a temporary folder with a link to each file. `files` maps the name of the link to the path of the file."""
+    """Yield a temporary folder with links to files. `files` has the path of each file by the name of its link."""
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         _link(Path(folder), files)
         yield Path(folder)

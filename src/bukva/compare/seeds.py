@@ -1,4 +1,4 @@
-"""Implement `bukva seeds`: queue experiments with other seeds until the settings of the checkout have enough seeds."""
+"""Implement `bukva seeds`: queue experiments that differ from the checkout only in the seed, until there are enough."""
 
 import subprocess
 import sys
@@ -29,8 +29,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     """Queue experiments that differ from the checkout only in the seed of a model, until there are `n` seeds.
 
     Seeds of finished, running and queued experiments are counted. New seeds count up from the seed in params.yaml.
-    Other seeds, such as sample.seed, do not change. So outputs that do not depend on the training of this model are
-    restored from DVC's cache.
+    Other seeds, such as sample.seed, do not change. So DVC restores outputs that do not depend on the training of this
+    model from its cache.
 
     Yields:
         A line to print after each step, for example after an experiment has been queued.
@@ -63,16 +63,16 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
     if missing or any(what.startswith("queued") for what in known.values()):
-        yield "To start the queue: dvc queue start"
+        yield "To start the queue: `dvc queue start`"
     else:
         yield f"These settings already have {len(known)} seeds, so no experiment was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
     other = "baseline" if changed else "EXPERIMENT"
-    yield f"To add seeds to the experiment that you compare with: dvc exp apply {other} && {again}"
+    yield f"To add seeds to the experiment that you compare with: `dvc exp apply {other} && {again}`"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the paths of the code and the other sources of the training. Files outside the project are left out.
+    """Return the paths of all files in the project on which the training of `model` depends, such as its code.
 
     Raises:
         BukvaError: the training has not run, or git does not track one of the files. DVC's queue copies only files that
@@ -94,9 +94,9 @@ def _files(model: str, lock: StageRecords) -> list[str]:
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Find the finished results with the code of the checkout and, except for the seed, with the parameters `params`.
+    """Find finished results with the code of the checkout and the parameters `params`. The seed of `model` may differ.
 
-    Return a dict. The keys are their seeds. The values are "experiment NAME", "HEAD" or "workspace".
+    Return the place of each result by its seed: "experiment NAME", "HEAD" or "workspace".
     """
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
@@ -112,14 +112,14 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
-    """Return how many parameters of a result differ from `params`, including those that do not affect the training."""
+    """Count the parameters of a result that differ from `params`, including those that do not affect the training."""
     return sum(result.flat_params.get(key) != value for key, value in params.items())
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Find the queued and running experiments with the parameters `params`, except for the seed, and unchanged `files`.
+    """Find queued and running experiments with the parameters `params` and unchanged `files`. The seed may differ.
 
-    Return a dict. The keys are their seeds. The values are "queued NAME" or "running NAME".
+    Return the state and name of each experiment by its seed, as "queued NAME" or "running NAME".
     """
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}
@@ -133,7 +133,10 @@ def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: l
 
 
 def _queue(seed: int, model: str) -> str:
-    """Queue an experiment with another seed, and return its name: MODEL-sSEED, with a suffix if the name is taken."""
+    """Queue an experiment with another seed, and return its name.
+
+    The name is MODEL-sSEED, or MODEL-sSEED-2, MODEL-sSEED-3, ... if names are taken.
+    """
     taken = {*(each.name for each in experiments()), *(state.name for state in unfinished())}
     first_choice = f"{model}-s{seed}"
     name = next(name for i in count(1) if (name := first_choice if i == 1 else f"{first_choice}-{i}") not in taken)

@@ -1,7 +1,7 @@
-"""Compute the accuracy of counted baselines: the fraction of characters whose likeliest prediction is right.
+"""Compute the accuracy of baselines that count the training split: the bigram and the best n-grams.
 
-Accuracy is computed only with the tokenizer `char`, because an accuracy per byte or token cannot be compared with an
-accuracy per character.
+Accuracy is the fraction of characters for which the most likely prediction is right. It is computed only with the
+tokenizer `char`, because an accuracy per byte or token cannot be compared with an accuracy per character.
 """
 
 import numpy as np
@@ -18,13 +18,12 @@ AT_ONCE = 2**22  # maximum number of probabilities that are in memory at the sam
 
 
 def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
-    """Return the accuracy of the counted bigram on val and, if n-gram baselines were scored, of the best of them.
+    """Return the accuracy on val of the counted bigram and of the n-gram baseline `best`, by name of the baseline.
 
-    The keys are the names of these baselines, the values are their accuracies. If val has more than MAX_SCORED_IDS ids,
-    the n-gram baseline is left out, because it would take minutes.
+    The n-gram baseline is left out if val has more than MAX_SCORED_IDS ids, because it would take minutes.
 
-    best: name of the n-gram baseline with the best score on val, such as "ngram_6"; "bigram_exact" if no n-gram
-        baseline was scored.
+    best: name of the counted baseline with the best score on val, such as "ngram_6". It is "bigram_exact" if no n-gram
+        baseline was scored. In this case, only the accuracy of the bigram is returned.
     """
     train, V = text.splits["train"], len(text.tokenizer)
     likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,), for each id, the id that follows it most often

@@ -1,8 +1,8 @@
 """Compute adaptive scores: the model learns from the held-out text while this text is scored.
 
-The model consists of a GPT and n-gram counts (see bukva.models.ngrams.adaptive). Each character is scored before the
-model learns from it, in a single pass. Nothing that is learned on val is used on test, and nothing that is learned on
-test is used on val. There are two kinds of adaptive scores:
+The model consists of a GPT and n-gram counts (see bukva.models.ngrams.adaptive). The text is read once, and each
+character is scored before the model learns from it. What is learned on val is not used on test, and what is learned on
+test is not used on val. There are two kinds of adaptive scores:
 
 - *Within each work* (`adaptive`): at the start of each work, the model is reset to its trained state. So works remain
   independent, and intervals and verdicts are valid.
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) -> list[Reader]:
-    """Return one `Reader` for each number in `n_ids`. A reader scores ids and learns from them.
+    """Return objects that score ids and learn from them: one `Reader` for each number in `n_ids`.
 
     The n-gram orders of a reader are those of `model`.
 
@@ -42,8 +42,8 @@ def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) 
         model: GPT, with or without n-grams.
         train: (N,) ids of the training split. Every reader starts with the n-gram counts of these ids.
         n_ids: for each reader, the number of ids for which memory is reserved. A reader can read more ids.
-        stored: folder from which the counts of the training split are read if it contains them. Otherwise the n-grams
-            are counted again.
+        stored: folder with the n-gram counts of the training split. If the folder does not contain the counts, they are
+            computed.
     """
     orders = sorted(model.config.ngram_orders)
     counts = counts_of(train, model.config.vocab_size, orders[-1], stored)
@@ -51,7 +51,11 @@ def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) 
 
 
 def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
-    """Return the (n,) nats of the scored ids of a split for each kind of adaptive scores, "adaptive" and "stream"."""
+    """Score a split while the model learns from it. Return the (n,) nats of the scored ids for both kinds of learning.
+
+    The key "adaptive" has the scores of a model that is reset at the start of each work, and "stream" those of a model
+    that keeps what it has learned.
+    """
     T, stride = model.block_size, stride_of(model.block_size)
     nats_by_row: dict[str, list[Nats]] = {row: [] for row in ADAPTIVE_ROWS}
     context = context_of(model, T, stride)
@@ -82,14 +86,15 @@ def score_adaptively(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
 
 
 def mixture_inputs(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
-    """Compute what the GPT contributes to the adaptive predictions of the n scored ids of a passage.
+    """Compute the GPT's predictions for the n scored ids of a passage, and its weights for combining them with n-grams.
 
-    An adaptive prediction is a weighted product of experts: n-gram models, and the network. The network is the GPT
-    before its predictions are combined with n-grams.
+    An adaptive prediction is a weighted product of experts. The experts are n-gram models and the network, that is, the
+    GPT before its predictions are combined with n-grams.
 
     Returns:
-        The (n, V) log-probabilities of the network, and the (n, R + 1) weights (exponents) in the product that the GPT
-        has learned: first one for each of the R n-gram orders, then one for the network.
+        The (n, V) log-probabilities of the network over the V ids of the vocabulary, and the (n, R + 1) weights
+        (exponents) that the GPT computes for the experts: first one for each of the R n-gram orders, then one for the
+        network.
     """
     T = model.block_size
 

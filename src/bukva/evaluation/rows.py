@@ -1,4 +1,4 @@
-"""Prepare the rows for the table and the chart of scores: the label and scores of each model and baseline."""
+"""Prepare the label and the scores of each model and baseline for the table and the chart of scores."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,8 +23,9 @@ class Row:
     kind: "counted" (n-grams), "compressor", "learned" (a trained model without n-grams) or "together" (a GPT with its
         n-grams).
     label: name that is shown to readers.
-    bits: split -> bits per character.
-    accuracy: fraction of the characters of val whose likeliest prediction is right; None if it was not computed.
+    bits: bits per character, by name of the split.
+    accuracy: fraction of the characters of val for which the most likely prediction is right; None if it was not
+        computed.
     """
 
     key: str
@@ -38,7 +39,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     """Return a row for each score in scores.json: first counted baselines and compressors, then the models.
 
     scores: content of scores.json.
-    models: name -> trained model, for all models of the project.
+    models: all trained models of the project, by name.
     """
     baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
     counted_accuracy = scores.get("counted_accuracy", {})
@@ -70,13 +71,13 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
     """Return the data of the chart that `dvc plots` draws: the bits per character of each row on val.
 
-    Test is left out, because every display of test scores must be counted, and `dvc plots` does not count.
+    Test scores are left out, because `dvc plots` does not count how often they are shown.
     """
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
 def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
-    """Return split -> bits per character, and the accuracy on val (None if it was not computed)."""
+    """Return the bits per character of each split, by split name, and the accuracy on val (None if not computed)."""
     return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
 
 

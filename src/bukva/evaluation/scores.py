@@ -42,8 +42,8 @@ BINS = 20  # number of bins of equal width into which confidences from 0 to 1 ar
 class Calibration:
     """Count how often predictions are right, in bins of predictions with similar confidence.
 
-    The confidence of a prediction is the probability of its likeliest id. A prediction is right if this id is the next
-    id of the text.
+    The confidence of a prediction is the probability of its most likely id. A prediction is right if this id is the
+    next id of the text.
 
     Source: Guo, Pleiss, Sun & Weinberger 2017, "On calibration of modern neural networks".
 
@@ -56,7 +56,11 @@ class Calibration:
         self.counts, self.confidence, self.right = np.zeros((3, BINS))
 
     def __call__(self, logits: Tensor, targets: Tensor) -> None:
-        """Add n predictions: their (n, V) logits, and `targets`, the (n,) ids that followed in the text."""
+        """Add n predictions, with vocabulary size V.
+
+        logits: (n, V) logits of the predictions.
+        targets: (n,) ids that followed in the text.
+        """
         confidence, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
         bin_numbers = (confidence * BINS).long().clamp(max=BINS - 1).cpu()
         self.counts += torch.bincount(bin_numbers, minlength=BINS).numpy()
@@ -71,8 +75,8 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """Return a dict with the expected calibration error, and with the bins that are not empty.
 
-        The expected calibration error is the absolute difference between mean confidence and accuracy in a bin,
-        averaged over all bins. Each bin is weighted by its number of predictions.
+        The error of a bin is the absolute difference between its mean confidence and its fraction of right predictions.
+        The expected calibration error is the mean error of all bins, weighted by the number of predictions in each bin.
         """
         rows = zip(self.counts, self.confidence, self.right, strict=True)
         bins = [{"predictions": int(n), "confidence": float(c / n), "right": float(r / n)} for n, c, r in rows if n]
@@ -84,8 +88,8 @@ class Scores:
     """Results of stage evaluate.
 
     table: content of scores.json, without the chart.
-    nats: name of a model or baseline -> split -> (N,) nats of the held-out characters.
-    calibration: split -> calibration of the GPT.
+    nats: (N,) loss in nats of each held-out character, by name of the model or baseline and then by split.
+    calibration: calibration of the GPT, by split.
     """
 
     table: dict[str, Any]
@@ -94,14 +98,14 @@ class Scores:
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
-    """Score every model on all of val and test, and on the training split. Add the scores of `baselines`.
+    """Score every model on val, on test and on the training split. Add the scores of `baselines`.
 
     All models use the block size and stride of the GPT. On val and test, a GPT with n-grams is also scored without its
-    n-grams. If evaluate.adaptive is set, the GPT is also scored while it learns from the text.
+    n-grams. If `evaluate.adaptive` is set, the GPT is also scored while it learns from the held-out text.
 
     The training split is scored as one stream, as in training: the end of a work is context for the next work. A model
-    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts,
-    which together have as many ids as val, but at most MAX_SCORED_IDS ids. The n-gram counts of a GPT do not include
+    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts.
+    The excerpts have as many ids as val in total, but at most MAX_SCORED_IDS. The n-gram counts of a GPT do not include
     the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
@@ -142,9 +146,9 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
 def value_of_context(
     model: LanguageModel, full_nats: CharNats, text: HeldOut, split: str, params: Evaluate
 ) -> dict[str, float]:
-    """Compare the bits per character of a model with a short context and with full windows, on the same characters.
+    """Compare the scores of a model with a short context and with full windows, on the same characters.
 
-    The characters are the start of every work, about evaluate.context_chars characters in total.
+    The characters are those at the beginning of every work, about `evaluate.context_chars` in total.
 
     Args:
         model: model to score with the short context.
@@ -154,8 +158,8 @@ def value_of_context(
         params: section `evaluate` of params.yaml.
 
     Returns:
-        A dict with the length of the short context in ids, both scores, their difference (`gain_bits_per_char`), and
-        the number of characters.
+        A dict with the length of the short context in ids, both scores in bits per character, their difference
+        (`gain_bits_per_char`), and the number of characters.
     """
     fraction = min(1.0, params.context_chars / sum_counts(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, fraction)
@@ -177,10 +181,11 @@ def value_of_context(
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the content of metrics.json: name of a model -> {split: bits per character, "accuracy": accuracy on val}.
+    """Return the content of metrics.json: the bits per character of each model, by name of the model and then by split.
 
-    The accuracy is left out if it was not computed. The names are those in `models`, and "counted" for the best counted
-    baseline on val. If the adaptive scores of the GPT were computed, the names "adaptive" and "stream" are added.
+    The names are those in `models`, and "counted" for the counted baseline that has the best score on val. The names
+    "adaptive" and "stream" are added if the adaptive scores of the GPT were computed. If the accuracy on val was
+    computed for a model, it is added under the key "accuracy" next to the splits.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
@@ -197,7 +202,7 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
 def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
     """Yield a line for each score that covers only a part of a split.
 
-    The line contains the parameter that decides how many characters are scored.
+    The line names the parameter that limits the number of scored characters.
     """
     scored, whole = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
@@ -207,7 +212,7 @@ def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
         if scored < whole:
             used = f"{scored:,} of {whole:,} characters of {split}"
-            yield f"measured the gain from longer context on only {used} (evaluate.context_chars)"
+            yield f"measured the gain from longer context on only {used} (limited by evaluate.context_chars)"
 
 
 def describe(
@@ -216,7 +221,7 @@ def describe(
     trained: dict[str, TrainedModel],
     calibration: dict[str, Calibration],
 ) -> dict[str, Any]:
-    """Return the content of about.json in data/scores (see bukva.text.scores)."""
+    """Return the content of about.json, the file that describes the scores in data/scores (see bukva.text.scores)."""
     T = models["gpt"].block_size
     return {
         "calibration": {split: of_split.to_json() for split, of_split in calibration.items()},
@@ -237,9 +242,9 @@ def score(
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score of a model on all characters of `excerpts`, which come from the training split.
+    """Return the score of a model on `excerpts` from the training split.
 
-    A model with n-grams leaves the predicted occurrence out of its counts (leave-one-out).
+    A model with n-grams does not count the occurrence that is being predicted (leave-one-out).
     """
     nats = nats_of_passages(model, excerpts, block_size, stride, of_train=model.counts, on_progress=on_progress)
     return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
@@ -247,7 +252,7 @@ def score(
 
 @torch.inference_mode()
 def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
-    """Return the score of `model` on (N,) ids. The model must predict the next id from the last id alone.
+    """Return the score of a model on (N,) ids. The model must predict the next id from the last id alone.
 
     The loss of each pair of adjacent ids is computed once, and multiplied by the number of occurrences of the pair.
     """
@@ -267,7 +272,7 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
 def _nats(
     label: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
 ) -> Nats:
-    """Return the (n,) nats of the scored ids of `texts`, and show a progress bar with `label`."""
+    """Return the loss in nats of each of the (n,) scored ids of `texts`. Show a progress bar with `label`."""
     n_ids = sum(len(passage.scored) for passage in texts)
     with progress_bar(f"evaluate: {label}", n_ids, unit) as on_progress:
         return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)

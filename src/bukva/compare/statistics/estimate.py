@@ -33,7 +33,7 @@ class Estimate:
 
     @classmethod
     def of(cls, difference: float, parts: Sequence[Part]) -> "Estimate":
-        """Return an estimate of `difference` whose variance is the sum of the independent variances in `parts`."""
+        """Return an estimate of `difference`. Its variance is the sum of the independent variances in `parts`."""
         return cls(difference, sum(variance for variance, _ in parts) ** 0.5, satterthwaite(parts))
 
     @property
@@ -57,7 +57,7 @@ class Estimate:
 
     @property
     def smallest_detectable(self) -> float:
-        """Smallest true difference that a comparison with this standard error detects in 80 % of cases.
+        """Smallest true difference that is detected in 80 % of comparisons with this standard error.
 
         Source: Card et al. 2020.
         """
@@ -76,8 +76,8 @@ def quantile(probability: float, df: float) -> float:
 def satterthwaite(parts: Sequence[Part]) -> float:
     """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946).
 
-    For a sum V of variances V_i with df_i degrees of freedom, they are V^2 / sum_i (V_i^2 / df_i). If V is 0, they are
-    the lowest df_i.
+    Let V_i be the variances, df_i their degrees of freedom, and V the sum of the variances. The result is V^2 / sum_i
+    (V_i^2 / df_i). If V is 0, the result is the smallest df_i.
     """
     total = sum(variance for variance, _ in parts)
     if total == 0:
@@ -85,15 +85,15 @@ def satterthwaite(parts: Sequence[Part]) -> float:
     return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
 
 
-CERTAIN: Part = (0.0, math.inf)  # for a text that is so long that it adds no error
+CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no variance
 
 
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
-    """Return the smallest difference in bits per character that a comparison detects with a probability of 80 %.
+    """Return the smallest true difference between two settings that 80 % of comparisons detect, in bits per character.
 
-    k: number of seeds of each of the two settings; at least 2.
-    sd: standard deviation between the scores of different seeds; if `paired`, of the differences between the two
-        trainings with the same seed.
+    k: number of seeds of each setting; at least 2.
+    sd: standard deviation between seeds. If `paired`, it is that of the difference between two trainings with the same
+        seed, otherwise that of the score of one training.
     paired: whether the trainings of the two settings are paired by seed.
     text: variance from the choice of the text, and its degrees of freedom.
     """
@@ -101,12 +101,12 @@ def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # degrees of freedom that a noise floor needs to be used; five seeds of one setting have 4
+MIN_DF = 4  # fewest degrees of freedom of a noise floor that is used; five seeds of one setting give 4
 
 
 @dataclass(frozen=True)
 class Floor:
-    """Standard deviation of scores between seeds. The noise floor is computed from it (see `difference`)."""
+    """Standard deviation of scores between seeds, from which the noise floor is computed (see `difference`)."""
 
     sd: float  # standard deviation of the score of one training, in bits per character
     df: int  # degrees of freedom: number of seeds minus number of seed groups
@@ -115,25 +115,25 @@ class Floor:
     def of(cls, scores: Sequence[float]) -> "Floor":
         """Estimate the standard deviation from the (k,) scores of trainings that differ only in the seed, k >= 1.
 
-        One score cannot give an estimate, so the result then has `sd` 0 and `df` 0.
+        For k = 1, no estimate is possible, and the result has `sd` 0 and `df` 0.
         """
         return cls(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, len(scores) - 1)
 
     @property
     def difference(self) -> float:
-        """The noise floor: the standard deviation of the difference between two trainings, which is sqrt(2) `sd`."""
+        """The noise floor, sqrt(2) times `sd`: the standard deviation of the difference between two trainings."""
         return 2**0.5 * self.sd
 
     @property
     def known(self) -> bool:
-        """Whether there are enough seeds to use the noise floor for settings with fewer than three seeds."""
+        """Whether the noise floor can be used in comparisons: `df` is at least MIN_DF, and `sd` is not 0."""
         return self.df >= MIN_DF and self.sd > 0
 
 
 def pool(floors: Iterable[Floor]) -> Floor:
     """Return the pooled standard deviation of several seed groups (trainings that differ only in the seed).
 
-    The groups must have the same held-out text, model and optimizer. Their mean scores may differ.
+    All groups must have the same held-out text, model and optimizer. Their mean scores may differ.
     """
     floors = list(floors)
     df = sum(floor.df for floor in floors)

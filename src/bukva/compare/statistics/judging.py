@@ -1,11 +1,11 @@
 """Test a try against the baseline, and decide to keep it, to discard it, or to train more seeds.
 
-A try is a setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8 seeds. Such
-an interim test is called a look. Each look uses a quarter of the significance level of the try (Bonferroni), so all
-looks together do not exceed this level.
+A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
+seeds. Each of these tests is called a look, and uses a quarter of the significance level of the try (Bonferroni). So
+the error rate of all looks together does not exceed this level.
 
-The variance between seeds is pooled over the baseline and all earlier tries. After many tries the significance level is
-so low that two or three seeds of one try cannot estimate the variance well enough.
+The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
+is very low. Two or three seeds of a single try would then be too few to estimate the variance.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
 @dataclass(frozen=True)
 class Look:
-    """Result of one test of a try, that is, of one changed setting that is compared with the baseline.
+    """Result of one test of a try. A try is a changed setting that is compared with the baseline.
 
-    A try may be tested several times, with more seeds each time.
+    A try is tested up to four times, with more seeds each time.
 
     n_seeds: number of seeds with which the try was trained.
     estimate: mean bits per character of the try minus those of the baseline; negative if the try is better.
-    p: one-sided p-value of the hypothesis that the try is not better, multiplied by the number of planned looks
-        (Bonferroni), but at most 1.
+    p: one-sided p-value of the hypothesis that the try is not better, multiplied by 4, the largest number of tests
+        (Bonferroni), and limited to 1.
     decision: what to do with the try.
     """
 
@@ -45,11 +45,11 @@ class Look:
 
 
 def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], known: Floor, level: float) -> Look:
-    """Test a try that has been trained with 1, 2, 4 or 8 seeds against the baseline.
+    """Test a changed setting (a try) against the baseline, after the try has been trained with 1, 2, 4 or 8 seeds.
 
     Args:
-        text: mean score of the try minus mean score of the baseline (means over the seeds), in bits per character. Its
-            standard error comes only from the choice of the text, not from the seeds.
+        text: mean score of the try minus mean score of the baseline (means over the seeds), in bits per character. The
+            standard error covers the choice of the text, but not the variation between seeds.
         baseline: bits per character of the baseline, one score for each seed.
         tried: bits per character of the try, one score for each seed.
         known: standard deviation between seeds, pooled over the baseline and the earlier tries.
@@ -74,8 +74,8 @@ def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Estimate a standard deviation between seeds from each of `groups`, and pool the estimates with `known`.
+    """Estimate the standard deviation between seeds within each of `groups`, and pool these estimates with `known`.
 
-    Each element of `groups` has the scores of one setting, one score for each seed.
+    Each element of `groups` has the scores of trainings that differ only in the seed.
     """
     return pool([known, *(Floor.of(scores) for scores in groups)])

@@ -1,9 +1,11 @@
 """Choose the significance level at which each try in a sequence is tested (online control of false discoveries).
 
-The false discovery rate is the expected fraction of wrong decisions among all decisions to keep a try. The algorithm
-ADDIS (Tian & Ramdas 2019, arXiv:1905.11465, algorithm 1) keeps it below a given limit. The algorithm has a budget. Each
-test spends a part of the budget, and each decision to keep a try adds to the budget. Tries that are clearly no better
-than the baseline cost nothing.
+A try is a changed setting that is tested against the baseline, and is kept if it is better. The false discovery rate is
+the expected fraction of wrong decisions among all decisions to keep a try. The algorithm ADDIS (Tian & Ramdas 2019,
+arXiv:1905.11465, algorithm 1) keeps this rate below a given limit.
+
+The algorithm has a budget. Each test spends a part of the budget, and each decision to keep a try adds to the budget.
+However, a test is free if its p-value is at most CANDIDATE or more than SELECTED.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ START = 0.5  # budget before a try is kept, as a fraction of the limit of the fa
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
-    """Return the significance level at which the next try is tested.
+    """Return the significance level at which the next try (a changed setting) is tested against the baseline.
 
     Args:
         ps: p-value of each earlier try, from the first try to the last.
@@ -34,5 +36,5 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 
 def _share(n: int) -> float:
-    """Return the fraction of a budget that the next try may spend, after n tries have each spent a part of it."""
+    """Return the fraction of a budget that the next test may spend, after n tests that have each spent a part of it."""
     return (n + 1) ** -POWER / ZETA

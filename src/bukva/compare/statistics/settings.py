@@ -1,9 +1,12 @@
 """Compute verdicts on settings: would B still differ from A with other seeds and another text of this kind?
 
-The variance of the difference is the sum of two variances: one from the choice of the text, and one from the seeds. The
-variance from the seeds is estimated from the scores if both settings have at least three seeds. Otherwise it is
-computed from the noise floor, which was measured on other settings and is doubled. The verdict can then be "probably
-better" or "probably worse", but not "better" or "worse".
+Settings are the code and all parameters except the seed. The variance of the difference is the sum of two variances:
+one from the choice of the text, and one from the seeds. If A and B have at least three seeds each, the variance from
+the seeds is estimated from their scores.
+
+Otherwise, the variance from the seeds is computed from the noise floor of other settings. The noise floor is doubled,
+because it may be too low for A and B. In this case, the verdict can be "probably better" or "probably worse", but not
+"better" or "worse".
 """
 
 from collections.abc import Collection, Sequence
@@ -18,7 +21,7 @@ from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_te
 
 MIN_SEEDS = 3
 MATTERS = 0.01  # bits per character; smaller differences have no practical importance
-DOUBLED = 2  # factor of the noise floor, because scores may vary more than those from which it was measured
+DOUBLED = 2  # factor of the noise floor, because it may be too low for the settings that are compared
 
 Method = Literal["paired", "unpaired", "noise floor", "text only"]
 PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
@@ -26,14 +29,20 @@ PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "proba
 
 @dataclass(frozen=True, eq=False)
 class SeedSums:
-    """Losses of k trainings that differ only in the seed, summed over each of the G units of a text."""
+    """Loss in bits of each of k trainings on each of the G units of a text. The trainings differ only in the seed.
+
+    A unit is a work or a segment of the text. The loss on a unit is the sum over its characters.
+    """
 
     seeds: tuple[int, ...]
     sums: Floats  # (k, G) bits
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Combine one or more trainings. For each, `runs` has its seed and the (G,) bits of the units."""
+        """Combine the losses of one or more trainings.
+
+        runs: for each training, the seed and the (G,) losses on the units in bits.
+        """
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
@@ -42,7 +51,7 @@ class SeedSums:
         return SeedSums.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
 
     def scores(self, units: Units) -> Floats:
-        """Return the (k,) scores of the trainings in bits per character, over all units."""
+        """Return the score of each of the k trainings over the whole text, in bits per character."""
         return self.sums.sum(axis=1) / units.edges[-1]
 
 
@@ -59,7 +68,7 @@ class SettingsVerdict:
     seeds_a: tuple[int, ...]  # seeds whose trainings were used
     seeds_b: tuple[int, ...]
     seed_sd: float | None  # standard deviation between seeds: of a score, or of a difference if paired
-    text: TextVerdict  # verdict on the trained models: compares the mean losses over the same seeds
+    text: TextVerdict  # verdict on the trained models, from their mean losses over these seeds
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict with all fields, in which `estimate` and `text` are dicts."""
@@ -68,14 +77,14 @@ class SettingsVerdict:
 
 
 def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
-    """Compare settings B with settings A, which have one or more trainings each.
+    """Compare settings B with settings A. Both have one or more trainings, which differ only in the seed.
 
     Args:
         a, b: losses of the trainings of A and of B, summed over each of `units`.
-        units: units of the text.
+        units: units (works or segments) of the text.
         floor: standard deviation between seeds of settings with the same held-out text, model and optimizer. It is used
-            if A or B has fewer than three seeds. If it is `None` or not known well enough, the verdict is then "cannot
-            tell".
+            if A or B has fewer than three seeds. If it is needed, but is None or based on too few seeds, the verdict is
+            "cannot tell".
         pairable: whether trainings with the same seed can be paired, because A and B have the same numerics and the
             same initial weights for the same seed.
     """
@@ -110,8 +119,8 @@ def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None
 def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool) -> tuple[SeedSums, SeedSums, Method]:
     """Return the trainings of A and of B to compare, and the method. The choice depends on the seeds, never on scores.
 
-    If A and B have three or more seeds in common, the trainings with these seeds are paired, and the other trainings
-    are left out. Trainings are not paired if A or B has a seed twice.
+    If A and B are pairable and have three or more seeds in common, the trainings with these seeds are paired, and the
+    other trainings are left out. Trainings are not paired if A or B has a seed twice.
     """
     distinct = all(len(set(setting.seeds)) == len(setting.seeds) for setting in (a, b))
     common = set(a.seeds) & set(b.seeds)
@@ -123,7 +132,7 @@ def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool)
 
 
 def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor | None) -> tuple[list[Part], float]:
-    """Return the terms whose sum is the variance from the seeds, and the standard deviation between seeds.
+    """Return the variance from the seeds as a list of independent parts, and the standard deviation between seeds.
 
     If `method` is "paired", the standard deviation is that of the differences between paired trainings. Otherwise it is
     that of the score of one training.
@@ -143,8 +152,8 @@ def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor
 def _verdict(estimate: Estimate, method: Method) -> Verdict:
     """Return the verdict that follows from the confidence interval of an estimate.
 
-    If the whole interval is between -MATTERS and MATTERS, the verdict is "no difference that matters", even if 0 is not
-    in the interval. This does not apply to the method "noise floor".
+    The verdict is "no difference that matters" if the whole interval is between -MATTERS and MATTERS, even if 0 is not
+    in the interval. The method "noise floor" never gives this verdict.
     """
     verdict = BY_SIGN[estimate.sign]
     if method == "noise floor":
@@ -157,10 +166,10 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Return m p-values, corrected for m tests (Holm 1979), in the order of `ps`.
+    """Correct m p-values for m tests (Holm 1979), and return them in the order of `ps`.
 
-    The chance that a corrected p-value is below 0.05 for at least one comparison without a true difference is at most
-    5 %.
+    If a difference is called significant when its corrected p-value is below 0.05, the probability of one or more false
+    positives in the m tests is at most 5 %.
     """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m
@@ -171,7 +180,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
-    """Return the verdicts of several comparisons, corrected for the number of comparisons (Holm 1979).
+    """Correct the p-values and verdicts of several comparisons for their number (Holm 1979).
 
     If the corrected p-value is 0.05 or more, the verdicts "better", "worse", "probably better" and "probably worse"
     become "cannot tell". The intervals are not corrected.
@@ -188,9 +197,9 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """Return how much the best of m settings gains by luck, on average, if all are equally good; m >= 1.
+    """Return the average gain of the best of m equally good settings. This gain is due to luck alone; m >= 1.
 
-    sd: standard deviation of the score of one setting, which is the standard deviation between seeds divided by the
+    sd: standard deviation of the score of one setting. This is the standard deviation between seeds divided by the
         square root of the number of seeds. The result has the unit of `sd`.
     """
     z = np.linspace(-10, 10, 2001)  # the integrand is 0 at both ends

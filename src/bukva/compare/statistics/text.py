@@ -4,10 +4,10 @@ A text is divided into units that are treated as independent. The units are the 
 otherwise segments of equal length. Characters of one work are similar, so a long text of few works says little about
 other texts.
 
-The difference is a ratio: the sum of bits divided by the number of characters. Its standard error is computed by the
-jackknife, which leaves out one unit at a time. Intervals use Student's t distribution with G* - 1 degrees of freedom,
-where G* is the effective number of units (MacKinnon, Nielsen & Webb 2023; docs/comparing-method.md compares the
-jackknife with bootstraps).
+The difference per character is the total difference in bits divided by the number of characters. Its standard error is
+computed by the jackknife, which leaves out one unit at a time. Intervals use Student's t distribution with G* - 1
+degrees of freedom, where G* is the effective number of units (MacKinnon, Nielsen & Webb 2023; docs/comparing-method.md
+compares the jackknife with bootstraps).
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ N_SEGMENTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The G units into which a text is divided, in order: its works or, if it has too few works, equal segments.
+    """The G units of a text, in order: its works or, if there are too few works, segments of equal length.
 
     No unit is empty.
     """
@@ -44,7 +44,7 @@ class Units:
     def of(cls, chars: npt.ArrayLike) -> "Units":
         """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
 
-        `effective` explains the number of effective works.
+        See `effective` for the effective number of works.
 
         chars: (W,) number of characters of each work.
 
@@ -82,7 +82,7 @@ class Units:
 
     @cached_property
     def effective(self) -> float:
-        """Effective number of units: how many units of equal length would be as informative (Kish 1965).
+        """Effective number of units: the number of equally long units that would be as informative (Kish 1965).
 
         The value is 0 if there are no units.
         """
@@ -90,7 +90,9 @@ class Units:
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """Convert the (N,) nats of the characters to the (G,) bits of the units. The sums are computed in float64.
+        """Convert the (N,) losses of all characters in nats to the (G,) losses of the units in bits.
+
+        The loss of a unit is the sum over its characters, computed in float64.
 
         Raises:
             BukvaError: the loss of a character is not finite.
@@ -111,7 +113,7 @@ class Units:
 class TextVerdict:
     """Verdict on trained model B against trained model A.
 
-    It applies to other texts of the same kind, but not to models that are trained with other seeds.
+    The verdict applies to other texts of the same kind, but not to models that are trained with other seeds.
     """
 
     verdict: Verdict  # "better", "worse", "cannot tell" or "identical"
@@ -126,14 +128,17 @@ class TextVerdict:
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
-    """Compare model B with model A. `sums_a` and `sums_b` are the (G,) bits of the units under each model; G >= 2."""
+    """Compare model B with model A on one text.
+
+    sums_a, sums_b: (G,) bits of each unit of the text under model A and under model B; G >= 2.
+    """
     estimate = over_text(sums_b - sums_a, units)
     verdict = BY_SIGN[estimate.sign] if (sums_a != sums_b).any() else "identical"
     return TextVerdict(verdict, estimate, units.kind, len(units), units.effective)
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """Return the difference per character with its standard error from the choice of the text.
+    """Return the difference in bits per character, with its standard error from the choice of the text.
 
     sums: (G,) bits of each unit under model B minus its bits under model A; G >= 2.
     """
@@ -142,7 +147,7 @@ def over_text(sums: Floats, units: Units) -> Estimate:
 
 
 def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
-    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, G >= 2, and the variance of the ratio.
+    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, and the variance of this ratio; G >= 2.
 
     The variance is estimated by the jackknife, which leaves out one unit at a time.
     """
@@ -172,7 +177,7 @@ class Authors:
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """The effects of the deciding authors: if the works of such an author are left out, the verdict changes."""
+        """The effects of authors who decide the verdict: without the works of one such author, the verdict changes."""
         return [effect for effect in self.effects if effect.without]
 
 
@@ -202,9 +207,12 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """Return the verdict on a text of works with the (G,) sums of bits `difference`, B minus A, and (G,) `chars`.
+    """Return the verdict on a text whose units are its G works.
 
     The verdict is "cannot tell" if there are fewer than two works.
+
+    difference: (G,) bits of each work under model B minus its bits under model A.
+    chars: (G,) number of characters of each work.
     """
     if len(chars) < 2:
         return "cannot tell"

@@ -51,7 +51,7 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
-    """Return a line with the smallest detectable difference, with the present seeds and with more seeds."""
+    """Return a line with the smallest difference that the comparison can detect, now and with more seeds."""
     text = verdict.text.estimate
     digits = _digits(text)
     line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
@@ -67,9 +67,10 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """Return a line that says for how many authors B is better than A, and for how many it is worse.
+    """Return a line that says on the works of how many authors B is better than A, and on how many it is worse.
 
-    It also names each author whose works decide the verdict: if they were left out, the verdict would change.
+    The line also names each author whose works decide the verdict. This means that the verdict would change if the
+    works of this author were left out.
 
     a, b: names of the settings A and B.
     author: word for a group of works in this corpus, "author" or "collection".
@@ -100,7 +101,7 @@ def _seeds(verdict: SettingsVerdict) -> str:
 def _size(estimate: Estimate) -> str:
     """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073".
 
-    The caller says whether this is better or worse, and closes the bracket.
+    The caller adds "better" or "worse" and the closing bracket.
     """
     digits = _digits(estimate)
     low, high = sorted(abs(edge) for edge in estimate.interval)
@@ -110,7 +111,7 @@ def _size(estimate: Estimate) -> str:
 def _signed(estimate: Estimate) -> str:
     """Return the difference and its interval with signs, such as "-0.002 bits (-0.030 to +0.025".
 
-    The caller closes the bracket.
+    The caller adds the closing bracket.
     """
     digits = _digits(estimate)
     low, high = estimate.interval
@@ -118,7 +119,7 @@ def _signed(estimate: Estimate) -> str:
 
 
 def signed(bits: float, digits: int = DIGITS) -> str:
-    """Return a number of bits with its sign. A number that is rounded to 0 has a plus sign."""
+    """Return a number of bits with its sign. Numbers that are rounded to 0 have a plus sign."""
     return f"{bits:+z.{digits}f}"
 
 
@@ -129,9 +130,9 @@ def better_or_worse(difference: float) -> str:
 
 
 def _digits(estimate: Estimate) -> int:
-    """Return how many decimal places are needed to show the first nonzero digit of the standard error.
+    """Return the number of decimal places, 3 to 9, that shows the first nonzero digit of the standard error.
 
-    If the standard error is 0, the difference is used instead. The result is 3 to 9.
+    If the standard error is 0, the difference is used instead.
     """
     shown = estimate.se or abs(estimate.difference) or 1.0
     return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))
