@@ -128,7 +128,7 @@ def test_nanogpts_own_program_is_the_plain_side_where_it_is_available(small, tmp
     monkeypatch.setenv("BUKVA_NANOGPT", str(checkout))
     first, *_ = measured("race", tmp_path)
     assert nanogpt.update_ms(tmp_path / "nanogpt-race") == 12.5
-    assert "plain: nanoGPT's train.py, to its end, at worst 1.750 by its own estimate" in first.what
+    assert "plain: nanoGPT's train.py, all updates, at worst 1.750 by its own estimate" in first.what
 
 
 @pytest.mark.nightly

@@ -83,7 +83,7 @@ def test_a_project_that_dvc_cannot_read_is_one_sentence(bukva, project):
 def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukva, project):
     before = project.run("git", "status", "--porcelain")
     done = bukva("experiments")
-    assert "To share them, run `cp .bukva/noise_floor.json reports/noise_floor.json` and commit" in done.stderr
+    assert "To share them: `cp .bukva/noise_floor.json reports/noise_floor.json`. Then commit" in done.stderr
     assert project.run("git", "status", "--porcelain") == before
     assert done.exit_code == 0, done.output
     assert "HEAD (2 seeds)" in done.stdout

@@ -95,4 +95,4 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     cells = [(row, column) for row, left, right, _ in layout(chars) for column in range(left, right)]
     assert len(cells) == len(set(cells)) == sum(max(1, len(char["char"])) for char in chars)
     assert max(column for _, column in cells) < COLUMNS
-    assert next(iter(table(numbers))).startswith("bits per character")
+    assert next(iter(table(numbers))).startswith("Bits per character")

@@ -117,7 +117,7 @@ class Setting:
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
-        """Return the score of each of the k trainings on a split, in bits per character."""
+        """Return the bits per character on a split, one value for each training of this setting."""
         return [member.result.metrics[self.row][split] for member in self.members]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:

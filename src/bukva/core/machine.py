@@ -1,4 +1,7 @@
-"""Find out how many cores and how much memory this process may use, and tune idle threads and freed memory."""
+"""Find out how many cores and how much memory this process may use.
+
+Also set options of the thread libraries and of the memory allocator.
+"""
 
 import contextlib
 import ctypes

@@ -52,8 +52,8 @@ class Checkpoints:
         """Remove the checkpoints of finished runs of this stage. Call this method when a run starts.
 
         There is one exception. A finished run with the fingerprint of this run keeps its checkpoints if its outputs are
-        not in dvc.lock. DVC was killed before it recorded these outputs, and this run needs the checkpoints to write
-        the outputs again.
+        not in dvc.lock. In that case, DVC was killed before it recorded these outputs, and this run uses the
+        checkpoints to write the outputs again.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)

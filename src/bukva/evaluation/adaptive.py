@@ -9,8 +9,8 @@ test is not used on val. There are two kinds of adaptive scores:
 - *One stream* (`stream`): the model keeps what it has learned from all earlier works, as a compressor does. So works
   are not independent, and no interval can be computed.
 
-For both kinds, the context of the first scored character of a work is the earlier text of the same work, up to OWN_IDS
-ids.
+A held-out text often begins in the middle of a work. For both kinds, the context of its first character is then the
+preceding text of this work, up to OWN_IDS ids.
 """
 
 from concurrent.futures import ThreadPoolExecutor

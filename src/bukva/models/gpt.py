@@ -385,7 +385,7 @@ class GPT(LanguageModel):
         stop = start + ids.shape[1]
         if stop > self.block_size:
             raise ValueError(
-                f"The input and the KV cache have {stop} positions, but `block_size` is {self.block_size}."
+                f"The input and the KV cache together have {stop} positions, but `block_size` is {self.block_size}."
             )
         x = self.wte(ids)  # (B, T, C)
         if added is not None:

@@ -18,7 +18,7 @@ of the network: at each position, the prediction of the greatest order is embedd
 Letters in shapes are explained in bukva.models.attention. In addition, V is the vocab_size, R the number of orders, and
 K the greatest order. Related: Neubig & Dyer 2016, "Generalizing and hybridizing count-based and neural language models"
 (a linear mixture); Grave et al. 2017 (a cache). The hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram
-(2026) learn approximately the counts that are exact here.
+(2026) learn an approximation of such counts. Here, the counts are exact.
 """
 
 from collections.abc import Callable, Sequence

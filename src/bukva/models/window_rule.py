@@ -210,8 +210,7 @@ class Batch(NamedTuple):
 
     ids: (B, T + 1). The first id of each window is only context.
     before: (B, n_before), the ids before each window, or NO_ID before the start of its passage.
-    wanted: (B, T), True at positions whose next id is scored. Position t of `wanted` belongs to position t + 1 of
-        `ids`.
+    wanted: (B, T). `wanted[:, t]` is True if the id `ids[:, t + 1]`, which position t predicts, is scored.
     positions: (n,), index of each scored id in the concatenated ids of all passages.
     """
 

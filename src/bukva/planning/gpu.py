@@ -48,7 +48,7 @@ NOT_MEASURED = "Predicted from measurements of one H100 on 2026-11-26. Nothing w
 
 
 def card_named(name: str) -> Card:
-    """Return the type of GPU with the key `name` in CARDS. Upper and lower case are the same.
+    """Return the type of GPU with the key `name` in CARDS, ignoring case.
 
     Raises:
         BukvaError: CARDS does not contain this key.

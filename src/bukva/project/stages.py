@@ -126,7 +126,7 @@ def differences(before: Fingerprint, now: Fingerprint) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file `path`, or all files in the folder `path` without bytecode and hidden (temporary) files."""
+    """Return the file `path`, or all files in the folder `path` except bytecode and hidden (temporary) files."""
     if path.is_file():
         return [path]
     files = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]

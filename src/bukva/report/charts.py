@@ -129,7 +129,8 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     """Draw the scores of the tries of `bukva judge`, by number of the try.
 
     A try is a changed setting that was compared with the baseline. It is drawn as a dot with an interval, in the color
-    of its verdict. A gray line shows the score of the baseline after each try.
+    of its verdict. A try that is kept becomes the next baseline. A gray line shows the score of the baseline after each
+    try.
 
     Args:
         rows: one row per try, with columns `number` (of the try), `bits`, `low` and `high` (the ends of the interval),

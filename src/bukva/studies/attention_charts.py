@@ -56,9 +56,9 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
 def heads(numbers: dict[str, Any]) -> Spec:
     """Draw three tables of the heads of the trained GPT. In each table, a row is a layer and a column is a head.
 
-    The first table shows the relative entropy of each head's weights. The second shows the mean distance to the
-    attended characters. The third shows the best roles, which are the kinds of character that the head attends to most.
-    `numbers` is the content of attention.json.
+    The first table shows the entropy of each head's weights, as a fraction of the largest possible entropy. The second
+    shows the mean distance to the attended characters. The third shows the best roles, which are the kinds of character
+    that the head attends to most. `numbers` is the content of attention.json.
     """
     table = head_table(numbers, "trained")
     table["roles"] = table["roles"].map(_two_roles)

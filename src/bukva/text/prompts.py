@@ -155,5 +155,5 @@ def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
 
 
 def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Return those of the texts that the tokenizer can encode."""
+    """Return the texts that the tokenizer can encode."""
     return [text for text in texts if all(map(tokenizer.can_encode, text))]

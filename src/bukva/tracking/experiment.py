@@ -111,7 +111,7 @@ def print_uncommitted(params: Params) -> None:
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Describe the splits that a stage reads as datasets for MLflow, with one dict for each split.
+    """Return descriptions of MLflow datasets, one dict for each split that a stage reads.
 
     The list is empty if the stage reads no split, or if stage split has not run yet. In each dict, `digest` is DVC's
     digest of the folder with all splits, and `text` is DVC's digest of the folder with the cleaned text.

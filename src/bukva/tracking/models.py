@@ -195,8 +195,8 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
     """Set the aliases `best` and `best-CORPUS` of each registered model to its best version.
 
     The best version has the fewest bits per character. For `best-CORPUS`, only versions with scores on the corpus
-    `corpus` are compared. All scores are compared on one text: the newest text on which every registered model was
-    scored. If no such text exists, the alias does not change.
+    `corpus` are compared. For each alias, all scores are compared on one text: the newest
+    text on which every registered model was scored. If no such text exists, this alias does not change.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]

@@ -396,7 +396,7 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """Return the metric values of a training that are also sent to the run of the experiment.
+    """Select the metric values of a training that are also sent to the MLflow run of the experiment.
 
     The metrics of the model MAIN keep their names. The metrics of other models get a prefix, as in
     `bigram.val_bits_per_char`.

@@ -601,8 +601,8 @@ def _softmax_back(
 ) -> None:
     """Turn `dweights`, the gradients of the attention weights, into the gradients of the scores, in place.
 
-    All shapes are (n, T, T) for n heads and T positions. If `threshold` is not 0, this function also computes the
-    weights after dropout again and writes them to `kept`.
+    All shapes are (n, T, T) for n heads and T positions. If `threshold` is not 0, this function also recomputes
+    the weights after dropout, and writes them to `kept`.
     """
     n, T, _ = weights.shape
     g = np.empty(T, f32)

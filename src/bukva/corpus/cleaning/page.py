@@ -57,8 +57,8 @@ def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> I
     """Yield a heading and a table with the number of works and characters of each label.
 
     A label is an author, a category or a decade. The MOST_LABELS labels with the most characters have a row each, and
-    one more row sums up the other labels. Decades are in chronological order. Other labels are sorted by their number
-    of characters.
+    one more row sums up the rest. Decades are in chronological order. Authors and categories are sorted by number of
+    characters, largest first.
 
     Args:
         chars: number of characters of each work.

@@ -79,7 +79,9 @@ class Entry(Section):
                 if key not in CUTS:
                     self.line_rule().act("")
                 elif re.search(expression, ""):
-                    raise mistake(key, expression, "matches in every line; use an expression that matches only a mark")
+                    raise mistake(
+                        key, expression, "matches in every line; use an expression that matches only the marks"
+                    )
             except (re.error, IndexError, OverflowError, RecursionError) as error:
                 what = f"is not a valid Python regular expression: {error}; correct it (docs/text.md has examples)"
                 raise mistake(key, expression, what) from None

@@ -50,7 +50,7 @@ class CharCounts:
         return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
 
     def letters(self) -> Letters:
-        """Return the number of letters of each script, by name of the script, in descending order."""
+        """Return the number of letters of each script, by name of the script. The script with most letters is first."""
         by_script: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():

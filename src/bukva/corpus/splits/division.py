@@ -1,7 +1,7 @@
-"""Divide a corpus into train, val and test, and cut text out of train that also occurs in val or test.
+"""Divide a corpus into train, val and test, and remove text from train that also occurs in val or test.
 
 A share is a contiguous part of a work that belongs to one split. The table of shares has one row for each share. Stage
-tokenize divides the corpus and writes this table, because the vocabulary may be learned from the training split only.
+tokenize divides the corpus and writes this table, because a vocabulary must be learned from the training split alone.
 The stage also adds the number of ids of each share to the table. Stage split reads the table.
 """
 

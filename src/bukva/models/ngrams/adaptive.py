@@ -156,7 +156,7 @@ class Predictor(NamedTuple):
 
 
 class Reader:
-    """Score works one after another, and learn from each id after it is scored.
+    """Scorer that reads works one after another, and learns from each id after it has scored this id.
 
     To predict an id, a `Reader` combines the prediction of a network with those of n-gram counts.
 
@@ -223,11 +223,11 @@ class Reader:
         return nats
 
     def log_probs(self, network: npt.NDArray[np.float32], exponents: npt.NDArray[np.float32]) -> Floats:
-        """Return the log-probability of each of V ids to be the next id of the work, (V,).
+        """Return the log-probabilities that each of the V ids comes next in the work, (V,).
 
         Args:
             network: (V,), the network's log-probabilities of the next id.
-            exponents: (R + 1,), the weights of the n-grams of each of R orders, and then of the network.
+            exponents: (R + 1,), the weight of the n-grams of each order, followed by the weight of the network.
         """
         predicted, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
         all_exponents = self._with_own(exponents[None])[0]

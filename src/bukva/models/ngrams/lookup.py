@@ -1,8 +1,8 @@
 """Look up n-grams in compiled loops: the probabilities of given ids, or of all ids that may come next.
 
-Few different ids follow a context, so a loop visits only a few numbers. Array operations on a whole batch take ten
-times as long (docs/dev/log.md). A compiled function can only call functions of its own module (bukva.core.compiled), so
-all of these functions are in this module.
+Few different ids follow a context, so a loop reads only a few counts. Array operations on a whole batch take ten times
+as long (docs/dev/log.md). All compiled functions for lookups are in this module, because a compiled function can only
+call functions of its own module (see bukva.core.compiled).
 """
 
 import numpy as np
@@ -17,7 +17,10 @@ UNKNOWN = -1  # node of an n-gram that is not in the training split, or that wou
 
 @compiled
 def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoothing: Smoothing) -> Floats:
-    """Return the probabilities of (N,) `ids` under the models of R ascending `orders`, as an (R, N) array."""
+    """Return the probability of each id, given the ids before it, under the n-gram model of each order, (R, N).
+
+    ids: (N,), the ids of a text. orders: (R,), ascending.
+    """
     K = orders[-1]
     probabilities = np.empty((len(orders), len(ids)))
     # nodes of the n-grams of each length that end just before the id, and of those that end with the id

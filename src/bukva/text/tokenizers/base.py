@@ -24,12 +24,14 @@ Counts = npt.NDArray[np.int64]
 class Tokenizer(ABC):
     r"""Base class of tokenizers, which encode text as ids and decode ids to text.
 
-    Scores are per character with every tokenizer. The number of characters is the sum of `chars_of`.
+    Scores are per character with every tokenizer. The number of characters of a text is the sum of `chars_of` over its
+    ids.
 
     unit: what an id represents: "character", "byte" or "token".
     alphabet: the characters that can be encoded, sorted, or None if every character can be encoded.
     tokens: the bytes of each of the V ids.
-    pieces: the text of each of the V ids. Control characters and parts of a character are escaped, such as \xd0.
+    pieces: the text of each of the V ids. Control characters and incomplete characters are
+        escaped, as in \xd0.
     dtype: smallest unsigned type that can hold every id.
     """
 

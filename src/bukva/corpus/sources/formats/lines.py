@@ -35,7 +35,7 @@ class LineCollector:
         inserts: characters to insert at the start of an element, such as a tab, by element.
         hidden: elements that are left out with their content. The keys are elements, and the values are names under
             which the elements are counted, such as "notes". Elements with the name "" are not counted.
-        left_out: number of elements that were left out, by the name that `hides` returned.
+        left_out: number of elements that were left out, by the name that the method `hides` returned for them.
         parents: the open elements that are not left out, from the outermost to the innermost.
     """
 
