@@ -77,6 +77,7 @@ def made(tmp_path_factory):
     for name in ("books", "code"):
         shutil.copytree(project.folder / "data" / "sample", project.folder / "path/to" / name)
     shutil.copytree(project.folder / "path/to/books", project.folder / "path/to/your/books")
+    shutil.copytree(project.folder / "path/to/books", project.folder / "Книги/Война и мир")
     (project.folder / "path/to/code/more.py").write_text("print('sea')\n" * 200)
     project.set(SHORT)
     project.commit("short")
