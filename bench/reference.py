@@ -38,12 +38,12 @@ COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
-    "This page records the scores, times and samples of README's experiments on one machine. It is for users who",
-    "compare their own results with them.",
+    "This page records the results of README's experiments on one machine: scores, times and generated texts. It is for",
+    "users who compare their own results with these results.",
     "",
-    "Scores are bits per character of the GPT, with one seed for each experiment. Column train-gpt is the time of this",
-    "stage. Another machine computes other bytes, and its scores differ by about as much as the scores of two seeds.",
-    "`make reference` writes this page and the other files in its folder.",
+    "Scores are bits per character of the GPT, with one seed for each experiment. Column train-gpt shows the time of",
+    "stage `train-gpt`. Other machines round differently, so the scores of the same experiment on two machines differ by",
+    "about as much as the scores of two seeds. `make reference` writes this page and the other files in its folder.",
     "",
 )
 
