@@ -63,7 +63,7 @@ MISTAKES = [
     ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid. The value should have at least 1 item after "
      "validation, not 0."),
     ({"name": "a", "cut_to": ["x"], "cut_from": ["y", "z*"]},
-     "cut_from: 'z*' matches in every line; use an expression that matches only a mark."),
+     "cut_from: 'z*' matches in every line; use an expression that matches only the marks."),
     ({"name": "a", "cut_from": ["y", "(z"]},
      f"cut_from: '(z' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
      "examples)."),
