@@ -101,7 +101,7 @@ def _print(results: Verdicts, took: str) -> None:
 
 
 def _markdown(results: Verdicts) -> str:
-    head = "| fault | how | tried | survived | lost |\n|---|---|---|---|---|\n"
+    head = "| fault | injection and check | tried | survived | lost |\n|---|---|---|---|---|\n"
     return head + "".join(
         f"| {' | '.join((row.fault, row.method, *_counts(verdicts)))} |\n" for row, verdicts in results.items()
     )

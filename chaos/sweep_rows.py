@@ -6,54 +6,54 @@ from chaos.row import Row
 SWEEP_ROWS = (
     Row(
         "sweep",
-        "a sweep on this machine: kill -9 of an actor, and of the driver",
-        "`bukva sweep run` with two seeds; then the same command again: the results equal the results of DVC's queue, "
-        "and MLflow has each training once",
+        "a sweep on one machine: `kill -9` of the process of a trial, and of the driver",
+        "`bukva sweep run` with two seeds; then the same command again; the results must equal those of DVC's queue, "
+        "and MLflow must have each training once",
         kill_trials.kill_sweep,
         2,
     ),
     Row(
         "sweep-pruned",
-        "a trial is stopped by a search, then continued",
+        "a trial that a search stops, and that is continued later",
         "a search over two learning rates, one of which is far too small; then `bukva sweep run` with this learning "
-        "rate, which resumes the training",
+        "rate must resume the training",
         kill_trials.prune,
         2,
     ),
     Row(
         "sweep-machine",
-        "a machine of a cluster is lost while it trains",
-        "kill -9 of all its processes; another machine, which has no files of the trial, gets checkpoint and journal "
-        "from the storage, and resumes",
+        "a machine of a cluster that is lost while it trains",
+        "`kill -9` of all its processes; another machine, which has no files of the trial, must get the checkpoint and "
+        "the journal from the storage and resume the trial",
         kill_trials.lose_machine,
         3,
     ),
     Row(
         "sweep-silent",
-        "a machine does not answer, and comes back after another machine has finished its trial",
-        "kill -STOP of all its processes, then kill -CONT; the result at the origin stays, and MLflow has each point "
-        "once",
+        "a machine that does not respond until another machine has finished its trial",
+        "`kill -STOP` of all its processes, and later `kill -CONT`; the result at the origin must stay, and MLflow "
+        "must have each point once",
         kill_trials.silence_machine,
         2,
     ),
     Row(
         "sweep-away",
-        "the origin, the DVC remote, or the storage is unavailable",
-        "after a checkpoint, a file replaces its folder until no stage trains; then the same command again",
+        "the origin, the DVC remote or the storage is unavailable",
+        "after a checkpoint, a file takes the place of its folder until no stage trains; then the same command again",
         kill_trials.take_away,
         3,
     ),
     Row(
         "sweep-head",
-        "the head of a Ray cluster is killed",
-        "kill -9 of its server; the driver ends; then the cluster is restarted and the same command is repeated",
+        "`kill -9` of the head of a Ray cluster",
+        "its server process is killed; the driver must end; then the cluster and the same command are started again",
         kill_trials.kill_head,
         2,
     ),
     Row(
         "sweep-card",
-        "the network card of a machine of a Ray cluster goes down while it trains",
-        "three network namespaces (skipped without root); Ray declares the machine dead, and another machine takes "
+        "the network card of a machine of a Ray cluster goes down while the machine trains",
+        "three network namespaces (skipped without root); Ray must declare the machine dead, and another must take "
         "over the trial; the first machine can still reach the origin, so either may finish first; then the card is "
         "brought up again",
         kill_trials.take_card_down,
