@@ -38,12 +38,12 @@ COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
-    "This page records the results of README's experiments on one machine: scores, times and generated texts. It is for",
-    "users who compare their own results with these results.",
+    "This page records the results of README's experiments on one machine: scores, times and generated texts. It is",
+    "for users who compare their own results with these results.",
     "",
     "Scores are bits per character of the GPT, with one seed for each experiment. Column train-gpt shows the time of",
-    "stage `train-gpt`. Other machines round differently, so the scores of the same experiment on two machines differ by",
-    "about as much as the scores of two seeds. `make reference` writes this page and the other files in its folder.",
+    "stage `train-gpt`. Other machines round differently, so the scores of the same experiment on two machines differ",
+    "by about as much as the scores of two seeds. `make reference` writes this page and the other files in its folder.",
     "",
 )
 

@@ -156,8 +156,11 @@ def summary(method: str, kind: str, n_nights: int) -> Summary:
 def main() -> None:
     """Print the table."""
     n_nights = int(sys.argv[1]) if sys.argv[1:] else 1000
-    columns = "tries", "method", "nights with a false keep", "false among the kept", "gains found", "trainings"
-    sys.stdout.write(f"| {' | '.join(columns)} | selection bias, bits |\n")
+    columns = (
+        "tries", "method", "nights with a false keep", "false keeps among all keeps", "true gains that were kept",
+        "trainings per night", "selection bias, bits",
+    )  # fmt: skip
+    sys.stdout.write(f"| {' | '.join(columns)} |\n")
     for kind in KINDS:
         for method in METHODS:
             found = summary(method, kind, n_nights)
