@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("bukva")
 def _one_thread():
     import torch
 
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
 
 
 @pytest.fixture(scope="session")
