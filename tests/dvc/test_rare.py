@@ -80,7 +80,7 @@ def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(projec
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed) == ["download", "clean"]
     assert "params.yaml, clean.rules: 'notes'" in printed
-    assert "foreign 72 characters" in printed
+    assert "rule foreign: 72 characters" in printed
     assert not (project.folder / "data/clean").exists()
 
 
