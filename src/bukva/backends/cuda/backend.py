@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bukva.backends.base import Backend, TrainingJob, Update
+from bukva.backends.cuda.embedding import use_products
 from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
@@ -50,6 +51,7 @@ class RecordedUpdate:
 
     def __init__(self, job: TrainingJob, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
         job.optimizer.make_capturable(generator.device)
+        use_products(job.model)
         changed = [*job.model.parameters(), *job.optimizer.tensors()]
         self.job, self.plain = job, update
         self.graphed = GraphedUpdate(update, changed, generator, recorder)
