@@ -381,6 +381,20 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
     assert sync_module.sync() == f"{database} has all 1 stage executions."
 
 
+def test_results_go_to_the_mlflow_experiment_whose_id_is_set(database, params, monkeypatch):
+    JournalWriter("clean", params).end("FINISHED")
+    theirs = connect().client.create_experiment("theirs")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", theirs)
+    assert sync() == []
+    assert (connect().experiment_id, len(connect().runs())) == (theirs, 2)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
+    with pytest.raises(BukvaError, match="is the MLflow experiment theirs, but MLFLOW_EXPERIMENT_NAME is another"):
+        connect()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "4321")
+    with pytest.raises(BukvaError, match="MLFLOW_EXPERIMENT_ID is 4321: .*mlflow.db: .*4321"):
+        connect()
+
+
 def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, params):
     odd = JournalWriter("clean", params)
     odd.metrics({"no such name!": 1})

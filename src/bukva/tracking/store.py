@@ -245,9 +245,15 @@ def connect() -> Store:
             _prepare_database(path, artifacts)
         client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
         if wanted := os.environ.get(EXPERIMENT_ID):
-            named = client.get_experiment(wanted).name  # raises an error if there is none
+            try:
+                named = client.get_experiment(wanted).name
+            except MlflowException as error:
+                raise BukvaError(f"{EXPERIMENT_ID} is {wanted}: {store_name()}: {explain(error)}") from None
             if os.environ.get(EXPERIMENT_NAME, named) != named:
-                raise BukvaError(f"{EXPERIMENT_ID} is {wanted}, which is {named}, but {EXPERIMENT_NAME} is {name}.")
+                raise BukvaError(
+                    f"{EXPERIMENT_ID} is {wanted}, which is the MLflow experiment {named}, but {EXPERIMENT_NAME} is "
+                    f"{name}. Unset one of them."
+                )
             name = named
         if client.get_experiment_by_name(name) is None:
             # another machine may create the experiment first, because the lock is only for this machine
