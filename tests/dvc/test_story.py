@@ -85,6 +85,8 @@ def test_mlflow_then_has_one_run_with_its_stages_below_it_and_both_models(projec
     (name,) = {run["tags"]["bukva.experiment"] for run in project.mlflow()}
     assert re.fullmatch(r"repro-[0-9a-f]{7}", name)
     runs = runs_of(project, name)
+    assert (runs[""]["name"], runs["train-gpt"]["name"]) == ("baseline", "baseline/train-gpt")
+    assert int(runs[""]["tags"]["bukva.n_parameters"]) > 0
     assert set(runs) == {"", *STAGES[:-1]}
     assert {run["status"] for run in runs.values()} == {"FINISHED"}
     assert runs[""]["params"]["model.n_embd"] == "8"

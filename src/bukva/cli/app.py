@@ -19,6 +19,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
 from bukva.core.words import count
+from bukva.project.lock import read_lock
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
 
@@ -77,18 +78,14 @@ def report() -> None:
     reports/experiments.html.
     """
     from bukva.report.page.build import build
-    from bukva.tracking.experiment import this_experiment
-    from bukva.tracking.journal import read_journals, save_note, start_sync
+    from bukva.tracking.journal import journal_of, save_note, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
-    params = this_experiment(read_params()).params
-    journals = [journal for journal in read_journals() if journal.start["params"] == params]
-    if journals and save_note(
-        name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
-    ):
+    made = journal_of(read_lock(project_root()))
+    if made and save_note(made.start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, made.key):
         start_sync()
-        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {name}")
+        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.start['label']}")
 
 
 @app.command()
