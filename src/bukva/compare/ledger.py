@@ -52,7 +52,7 @@ class Try:
     difference: mean bits per character of the try minus those of the baseline, on val.
     se, df: standard error of the difference, and its degrees of freedom.
     text_se: standard error from the choice of the text alone, without the variation between seeds.
-    p: smallest p-value of all tests of this try, each corrected for the number of tests.
+    p: smallest p-value of the tests that may keep this try, each corrected for the number of tests.
     level: significance level at which the try was tested.
     """
 

@@ -2,7 +2,8 @@
 
 A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
 seeds. Each of these tests is called a look, and may use a quarter of the significance level of the try (Bonferroni).
-The first look never keeps a try. Its quarter is a reserve for tries whose scores vary more than those of the baseline.
+The first two looks never keep a try. Their quarters are a reserve for tries whose scores vary more than those of the
+baseline.
 
 The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
 is very low. Two or three seeds of a single try would then be too few to estimate the variance.
@@ -18,7 +19,7 @@ from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
 LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
-MIN_SEEDS = 2  # a try with fewer seeds is not kept, because nothing is known about the variance of its scores
+MIN_SEEDS = 4  # a try with fewer seeds is not kept, because they do not show whether its scores vary more
 HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded if its p-value is higher
 # A try's own variance replaces the pooled variance if their ratio exceeds this quantile of the F distribution.
 OWN_VARIANCE = 0.95
