@@ -391,7 +391,7 @@ def test_results_go_to_the_mlflow_experiment_whose_id_is_set(database, params, m
     with pytest.raises(BukvaError, match="is the MLflow experiment theirs, but MLFLOW_EXPERIMENT_NAME is another"):
         connect()
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "4321")
-    with pytest.raises(BukvaError, match="MLFLOW_EXPERIMENT_ID is 4321: .*mlflow.db: .*4321"):
+    with pytest.raises(BukvaError, match=r"MLFLOW_EXPERIMENT_ID is 4321: .*mlflow\.db: .*4321"):
         connect()
 
 
