@@ -288,8 +288,8 @@ def test_results_are_sent_once_to_a_remote_and_to_an_origin(project):
     project.run("git", "remote", "add", "origin", str(root / "origin.git"))
     project.run(*ADD_REMOTE, str(root / "remote"))
     project.run("git", "push", "-q", "origin", "main")
-    assert "push: 0 new objects were pushed" not in project.bukva("push")
-    assert "push: 0 new objects were pushed" in project.bukva("push")
+    assert "push: sent 0 new objects" not in project.bukva("push")
+    assert "push: sent 0 new objects" in project.bukva("push")
     project.run("dvc", "exp", "push", "origin", "two-heads")
 
 

@@ -179,7 +179,7 @@ def log_of(project):
 
 def sync():
     printed = bukva("sync", status=0)
-    assert printed.endswith("has all 1 stage executions.\n")
+    assert printed.endswith("has the results of 1 stage execution.\n")
 
 
 def bukva(command, status):

@@ -18,6 +18,7 @@ from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
+from bukva.core.words import count
 from bukva.project.lock import read_lock
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
@@ -222,7 +223,7 @@ def push() -> None:
     from bukva.project.cache import push as send
 
     n_results, n_new = send()
-    print(f"push: {n_new} new objects were pushed. The remote now has all {n_results} stage results.")
+    print(f"push: sent {count(n_new, 'new object')}. The remote now has the results of {count(n_results, 'stage')}.")
     print("push: Experiments were not pushed. To push an experiment: `dvc exp push origin NAME`")
 
 

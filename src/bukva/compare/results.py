@@ -24,7 +24,7 @@ from bukva.project import baseline
 from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun_command
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
-from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, file_at, git, resolve
+from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
@@ -129,7 +129,13 @@ def default_baseline() -> str:
 
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
     """Read the result of each revision. Results may be invalid or incomplete (see `Result`)."""
+    revisions = list(revisions)
+    load_files([revision.commit for revision in revisions], _files())
     return [_read(revision) for revision in revisions]
+
+
+def _files() -> list[str]:
+    return [PARAMS, LOCK, paths()["metrics"], *(model.curve.as_posix() for model in trained_models().values())]
 
 
 def _with_results(name: str) -> Revision:
@@ -148,7 +154,7 @@ def _with_results(name: str) -> Revision:
 
 def _read(revision: Revision) -> Result:
     curves = {name: model.curve.as_posix() for name, model in trained_models().items()}
-    files = {path: _content(revision, path) for path in (PARAMS, LOCK, paths()["metrics"], *curves.values())}
+    files = {path: _content(revision, path) for path in _files()}
     params, lock = parse_yaml(files[PARAMS].decode(errors="replace")), parse_lock(files[LOCK].decode(errors="replace"))
     if problem := _problem(revision, params, lock, files):
         return Result(revision, params, lock, {}, {}, {}, problem)
@@ -222,10 +228,8 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     differences = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
     if result.scores:
         recorded = result.about["models"]["gpt"]["numerics"]
-        keys = [key for key in dict.fromkeys([*recorded, *numerics]) if recorded.get(key) != numerics.get(key)]
-        differences += [
-            f"trained with {key} {recorded.get(key)}, but this machine has {numerics.get(key)}" for key in keys
-        ]
+        keys = [key for key in numerics if recorded.get(key) != numerics[key]]
+        differences += [f"trained with {key} {recorded.get(key)}, but this machine has {numerics[key]}" for key in keys]
     else:
         differences.append(
             "the versions and the processor of its training are unknown, because its scores are not in DVC's cache"

@@ -4,11 +4,11 @@ A name is a DVC experiment, a branch, a tag, a commit, or `workspace`, which mea
 """
 
 import difflib
-import functools
+import io
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class RefusedError(BukvaError):
     """Git refuses to read the project, because another user owns it."""
 
 
-def git(*arguments: str, **environment: str) -> bytes:
+def git(*arguments: str, stdin: bytes = b"", **environment: str) -> bytes:
     """Run git in the project and return its output. `environment` has additional environment variables for git.
 
     Raises:
@@ -35,7 +35,8 @@ def git(*arguments: str, **environment: str) -> bytes:
     """
     command = ["git", "-C", str(project_root()), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, env={**os.environ, "LC_ALL": "C", **environment})
+        env = {**os.environ, "LC_ALL": "C", **environment}
+        done = subprocess.run(command, input=stdin, capture_output=True, env=env)
     except OSError as error:
         raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None
     if done.returncode:
@@ -60,13 +61,29 @@ def has_identity() -> bool:
         return False
 
 
-@functools.cache
+_contents: dict[tuple[str, str], bytes] = {}  # commit, path -> content of the file
+
+
 def file_at(commit: str, path: str) -> bytes:
     """Return the content of the file `path` in a commit, or b"" if the file does not exist or `commit` is ""."""
+    load_files([commit], [path])
+    return _contents.get((commit, path), b"")
+
+
+def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
+    """Read files of many commits with one call of git, so that `file_at` then needs none."""
+    wanted = [(commit, path) for commit in commits if commit for path in files if (commit, path) not in _contents]
+    if not wanted:
+        return
+    names = "".join(f"{commit}:./{path}\n" for commit, path in wanted)
     try:
-        return git("show", f"{commit}:./{path}") if commit else b""
+        printed = io.BytesIO(git("cat-file", "--batch", stdin=names.encode()))
     except BukvaError:
-        return b""
+        return
+    for key in wanted:
+        *_, kind, size = printed.readline().split()  # "HASH blob SIZE", or "NAME missing"
+        content = printed.read(int(size) + 1)[:-1] if kind in (b"blob", b"tree") else b""
+        _contents[key] = content if kind == b"blob" else b""
 
 
 def commit_of(name: str) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, sha256
+from bukva.core.words import count
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
@@ -88,7 +89,7 @@ def sync() -> str:
             f"\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
             "sync`. This also deletes your own edits in MLflow."
         )
-    return f"{store_name()} has all {len(journals)} stage executions{summary}"
+    return f"{store_name()} has the results of {count(len(journals), 'stage execution')}{summary}"
 
 
 def live(journal: Journal) -> bool:

@@ -1,0 +1,53 @@
+"""Tests of the fast parser for dvc.lock and params.yaml: it reads what DVC's own parser reads."""
+
+import io
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from bukva.project.lock import parse_yaml
+
+VALUES = """
+    1e-05 0.0003 3e-4 1E5 1e3 .5 -.5e-3 5. 1. -0 +7 00 010 '010' 089 0o17 0x1F -0x1f 0b11 1_000 0_7 12:30 '12:30'
+    1:20.5 190:20:30 on 'on' off yes no y n true True TRUE 'true' false null Null ~ '' .inf -.inf nan = - 1e-3.4
+    2026-11-27 [1,on,010] {a:1} word "\\n" "\\t" "\\x01" '#' 'a:b'
+"""
+
+
+def by_dvc(text):
+    return YAML(typ="safe").load(text)
+
+
+@pytest.mark.parametrize("value", VALUES.split())
+def test_a_value_and_its_type_are_those_of_dvcs_parser(value):
+    text = f"a: {value}\n"
+    try:
+        expected = by_dvc(text)
+    except Exception:
+        expected = {}
+    assert repr(parse_yaml(text)) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    "value", [1e-05, 0.0003, 1e16, 3, "on", "010", "yes", "12:30", None, True, "", "a: b", "\n", "ж"]
+)
+def test_what_dvc_writes_is_read_back(value):
+    yaml, written = YAML(), io.StringIO()
+    yaml.dump({"a": value, "list": [value]}, written)
+    assert repr(parse_yaml(written.getvalue())) == repr({"a": value, "list": [value]})
+
+
+@pytest.mark.parametrize("name", ["dvc.yaml", "params.yaml", "dvc.lock"])
+def test_a_whole_file_is_read_as_by_dvcs_parser(name):
+    text = Path(__file__).parents[2].joinpath(name).read_text(encoding="utf-8")
+    assert repr(parse_yaml(text)) == repr(by_dvc(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1]\n", "a: 'b\n", "a: 1\na: 2\n", "a: {b: 1, b: 2}\n", "a: !!python/object/apply:os.system [ls]\n"],
+    ids=["empty", "list", "open quote", "two of one key", "two of one key, nested", "code"],
+)
+def test_a_text_that_dvc_refuses_or_that_is_no_mapping_is_empty(text):
+    assert parse_yaml(text) == {}
