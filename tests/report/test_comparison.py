@@ -9,7 +9,7 @@ from bukva.report import comparison as report
 def test_the_verdicts_of_each_model_row_and_split_have_names_of_their_own(monkeypatch):
     kept = []
     monkeypatch.setattr(report, "markdown", lambda _: "")
-    monkeypatch.setattr(report, "save_note", lambda name, tags, files, _: kept.append((name, *tags, *files)) or True)
+    monkeypatch.setattr(report, "save_note", lambda name, tags, files, **_: kept.append((name, *tags, *files)) or True)
     for row, split in itertools.product(("gpt", "bigram", "adaptive"), ("val", "test")):
         a = SimpleNamespace(name="heads/8", row=row)
         b = SimpleNamespace(name="b", result=SimpleNamespace(lock={}))
