@@ -191,13 +191,6 @@ def resolve(name: str) -> Revision:
     )
 
 
-def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Download the output `path` of each revision from the DVC remote to DVC's cache. The checkout is unchanged."""
-    commits = [revision.commit for revision in revisions if not revision.is_workspace]
-    with dvc_repo() as repo:
-        repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
-
-
 def why_no_snapshots() -> str:
     """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
 
