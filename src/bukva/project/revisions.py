@@ -26,7 +26,7 @@ class RefusedError(BukvaError):
     """Git refuses to read the project, because another user owns it."""
 
 
-def git(*arguments: str, stdin: bytes = b"", **environment: str) -> bytes:
+def git(*arguments: str, stdin: str = "", **environment: str) -> bytes:
     """Run git in the project and return its output. `environment` has additional environment variables for git.
 
     Raises:
@@ -36,7 +36,7 @@ def git(*arguments: str, stdin: bytes = b"", **environment: str) -> bytes:
     command = ["git", "-C", str(project_root()), *arguments]
     try:
         env = {**os.environ, "LC_ALL": "C", **environment}
-        done = subprocess.run(command, input=stdin, capture_output=True, env=env)
+        done = subprocess.run(command, input=stdin.encode(), capture_output=True, env=env)
     except OSError as error:
         raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None
     if done.returncode:
@@ -77,7 +77,7 @@ def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
         return
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted)
     try:
-        printed = io.BytesIO(git("cat-file", "--batch", stdin=names.encode()))
+        printed = io.BytesIO(git("cat-file", "--batch", stdin=names))
     except BukvaError:
         return
     for key in wanted:

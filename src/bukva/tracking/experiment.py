@@ -9,7 +9,7 @@ from bukva.config.load import flatten
 from bukva.config.messages import shorten
 from bukva.config.schema import Params
 from bukva.core.errors import redact_url
-from bukva.core.files import project_root, read_json
+from bukva.core.files import read_json
 from bukva.project.baseline import UNDO_PREFIX, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
 from bukva.project.revisions import file_at, head, head_or_empty
@@ -103,10 +103,10 @@ def print_uncommitted(params: Params) -> None:
     """
     head()
     experiment = this_experiment(params)
-    if experiment.changed and Path.cwd().resolve() == project_root():
+    if experiment.changed and (command := undo_command()):
         print(
             f"params.yaml differs from commit {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next "
-            f"experiment will start from these values. {UNDO_PREFIX}{undo_command()}"
+            f"experiment will start from these values. {UNDO_PREFIX}{command}"
         )
 
 
