@@ -347,8 +347,8 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert sync() == []
     assert len(store.runs()) == 3
     assert sync_module.sync() == (
-        f"{database} has the results of 2 stage executions, except for 1 that was deleted there. To restore a run, run `mlflow "
-        "runs restore --run-id ID`."
+        f"{database} has the results of 2 stage executions, except for 1 that was deleted there. To restore a run, run "
+        "`mlflow runs restore --run-id ID`."
     )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
