@@ -9,9 +9,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from bukva.compare import results
-from bukva.compare.results import read_results, results_of, verify
+from bukva.compare.results import as_checkout, read_results, results_of, verify
 from bukva.core.errors import BukvaError
-from bukva.project.cache import digests
+from bukva.project.cache import digests, push
 from bukva.project.lock import all_sources, parse_lock
 from bukva.project.revisions import resolve
 
@@ -126,12 +126,37 @@ def test_scores_that_the_cache_lacks_are_fetched_from_a_remote(project, tmp_path
     assert results_of(["main"])[0].scores == known
 
 
-def test_scores_that_no_cache_has_are_refused(project):
+def test_scores_are_fetched_from_a_remote_that_was_added_and_committed_after_the_experiment(project, tmp_path):
+    known = results_of(["two-heads"])[0].scores
+    project.run("dvc", "remote", "add", "-d", "store", str(tmp_path / "store"))
+    project.commit("a remote")
+    push()
     shutil.rmtree(project.folder / ".dvc/cache")
-    with pytest.raises(
-        BukvaError, match=r"main: data/scores is neither in DVC's cache nor on a remote\. Run `dvc exp run "
-    ):
+    with as_checkout(read_results([resolve("two-heads")])[0], {"data/models/gpt"}) as folder:
+        assert (folder / "data/models/gpt/config.json").is_file()
+    assert results_of(["two-heads"])[0].scores == known
+
+
+@pytest.mark.parametrize(
+    ("remote", "why"),
+    [
+        ("", "is not in DVC's cache, and the project has no DVC remote"),
+        ("store", "is neither in DVC's cache nor on the DVC remote"),
+        (
+            "s3://bucket",
+            "is not in DVC's cache, and cannot be fetched (s3",
+        ),
+    ],
+)
+def test_scores_that_no_cache_has_are_refused_and_the_message_says_why(project, tmp_path, remote, why):
+    if remote:
+        url = remote if ":" in remote else str(tmp_path / remote)
+        project.run("dvc", "remote", "add", "--local", "-d", "store", url)
+    shutil.rmtree(project.folder / ".dvc/cache")
+    with pytest.raises(BukvaError) as error:
         results_of(["main"])
+    assert str(error.value).startswith(f"main: data/scores {why}")
+    assert ". Run `dvc exp run --temp -n main-again`." in str(error.value)
 
 
 @pytest.fixture

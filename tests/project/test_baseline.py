@@ -158,6 +158,13 @@ def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
     assert asked == [sha256(Path("data/scores"))]
 
 
+def test_an_experiment_in_a_temporary_copy_has_changed_nothing_to_return_from(git, monkeypatch, tmp_path):
+    assert undo_command()
+    (tmp_path / "copy").mkdir()
+    monkeypatch.chdir(tmp_path / "copy")
+    assert undo_command() == ""
+
+
 def test_there_is_no_way_back_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

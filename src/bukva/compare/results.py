@@ -21,10 +21,10 @@ from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 from bukva.project import baseline
-from bukva.project.cache import cached_files, digests
+from bukva.project.cache import cached_files, digests, fetch
 from bukva.project.commands import rerun_command
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
-from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, file_at, git, load_files, resolve
+from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
@@ -93,13 +93,13 @@ def results_of(names: Sequence[str]) -> list[Result]:
             the command that produces the result.
     """
     results = read_results(map(_with_results, names))
-    if missing := [result.revision for result in results if not result.problem and not result.scores]:
-        with contextlib.suppress(BukvaError):  # there is no remote, or the remote does not have the files
-            fetch(missing, paths()["scores"])
+    scores, why = paths()["scores"], ""
+    if missing := [result for result in results if not result.problem and not result.scores]:
+        why = fetch(result.lock[STAGE].outs[scores] for result in missing)
         results = read_results([result.revision for result in results])
     for result in results:
         if not result.is_complete:
-            problem = result.problem or f"{paths()['scores']} is neither in DVC's cache nor on a remote"
+            problem = result.problem or f"{scores} {why}"
             again = "dvc repro" if result.revision.is_workspace else rerun_command(result.revision.name, result.params)
             raise BukvaError(f"{result.revision.name}: {problem}. Run `{again}`.")
     return results
@@ -250,7 +250,7 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
     needed: paths of outputs in dvc.yaml. Outputs that the revision does not have are left out.
 
     Raises:
-        BukvaError: the files of an output are neither in git nor in DVC's cache.
+        BukvaError: the files of an output are not in git, not in DVC's cache, and not on the DVC remote.
     """
     if result.revision.is_workspace:
         yield project_root()
@@ -261,13 +261,11 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
                 continue
             if content := file_at(result.revision.commit, path):
                 write_text(Path(folder, path), content.decode())
-            elif files := cached_files(digest):
-                _link(Path(folder, path), files)
+            elif why := fetch([digest]):
+                again = rerun_command(result.revision.name, result.params)
+                raise BukvaError(f"{result.revision.name}: {path} {why}. Compute it again: `{again}`.")
             else:
-                raise BukvaError(
-                    f"{result.revision.name}: {path} is not in DVC's cache. Fetch it: `dvc pull --all-commits`, "
-                    f"or compute it again: `{rerun_command(result.revision.name, result.params)}`."
-                )
+                _link(Path(folder, path), cached_files(digest))
         yield Path(folder)
 
 

@@ -54,9 +54,10 @@ def save_baseline() -> str:
 def undo_command() -> str:
     """Return a shell command that returns to the parameters and results of the last commit.
 
-    If these results are not saved, the command runs the pipeline again. Return "" if the project has no commit.
+    If these results are not saved, the command runs the pipeline again. Return "" if there is nothing to return to: the
+    project has no commit, or DVC runs this experiment in a temporary copy and has not changed the checkout.
     """
-    commit = head_or_empty()
+    commit = head_or_empty() if Path.cwd().resolve() == project_root() else ""
     if commit and _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
     if SCORED in (lock := parse_lock(file_at(commit, LOCK).decode(errors="replace"))) and (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_text
 from bukva.core.files import project_root
 
 
@@ -52,13 +52,20 @@ def cached_files(digest: str) -> dict[str, Path]:
 
     The digest of a folder ends in `.dir`. Under this digest, the cache has a JSON list of the files in the folder.
     """
-    folder = _cache_folder(project_root())
-    cached = folder / digest[:2] / digest[2:]
-    if not cached.is_file():
-        return {}
-    listed = json.loads(cached.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
-    files = {item["relpath"]: folder / item["md5"][:2] / item["md5"][2:] for item in listed}
+    files = {path: _cached(md5) for path, md5 in _listed(digest).items()}
     return files if all(file.is_file() for file in files.values()) else {}
+
+
+def _listed(digest: str) -> dict[str, str]:
+    """Return the digest of each file of an output, by path; {} if the cache lacks the list of a folder."""
+    if not _cached(digest).is_file():
+        return {}
+    listed = json.loads(_cached(digest).read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
+    return {item["relpath"]: item["md5"] for item in listed}
+
+
+def _cached(digest: str) -> Path:
+    return _cache_folder(project_root()) / digest[:2] / digest[2:]
 
 
 @functools.cache
@@ -74,6 +81,28 @@ def has_remote() -> bool:
     """Return whether the project has a default DVC remote."""
     with dvc_repo() as repo:
         return bool(repo.config["core"].get("remote"))
+
+
+def fetch(digests: Iterable[str]) -> str:
+    """Download the outputs with these digests from the DVC remote, unless DVC's cache has them.
+
+    `dvc fetch` is not used, because it reads the remote from the commit of the experiment, not from the checkout.
+
+    Returns:
+        A phrase that says why the cache still lacks some of the outputs, or "" if it has all of them.
+    """
+    from dvc_data.hashfile.hash_info import HashInfo
+
+    missing = [digest for digest in digests if not cached_files(digest)]
+    if missing and not has_remote():
+        return "is not in DVC's cache, and the project has no DVC remote"
+    try:
+        with dvc_repo() as repo:
+            repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
+            repo.cloud.pull([HashInfo("md5", md5) for digest in missing for md5 in _listed(digest).values()])
+    except Exception as error:  # the client of each kind of remote has errors of its own
+        return f"is not in DVC's cache, and cannot be fetched ({redact_text(error).rstrip('.')})"
+    return "" if all(map(cached_files, missing)) else "is neither in DVC's cache nor on the DVC remote"
 
 
 def push() -> tuple[int, int]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from bukva.config.load import flatten
 
@@ -53,8 +53,6 @@ def _loader() -> type[Any]:
     from ruamel.yaml.resolver import implicit_resolvers
 
     class Loader(yaml.CSafeLoader):
-        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             if len({key.value for key, _ in node.value}) < len(node.value):
                 raise yaml.YAMLError("duplicate key")
@@ -64,6 +62,7 @@ def _loader() -> type[Any]:
             digits = self.construct_scalar(node).replace("_", "")
             return int(digits, 0 if digits.lstrip("+-")[1:2].isalpha() else 10)  # PyYAML reads 010 as octal
 
+    Loader.yaml_implicit_resolvers = {}
     for versions, tag, pattern, first in implicit_resolvers:
         if (1, 2) in versions:
             Loader.add_implicit_resolver(tag, pattern, first)

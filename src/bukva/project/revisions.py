@@ -26,7 +26,7 @@ class RefusedError(BukvaError):
     """Git refuses to read the project, because another user owns it."""
 
 
-def git(*arguments: str, stdin: bytes = b"", **environment: str) -> bytes:
+def git(*arguments: str, stdin: str = "", **environment: str) -> bytes:
     """Run git in the project and return its output. `environment` has additional environment variables for git.
 
     Raises:
@@ -36,7 +36,7 @@ def git(*arguments: str, stdin: bytes = b"", **environment: str) -> bytes:
     command = ["git", "-C", str(project_root()), *arguments]
     try:
         env = {**os.environ, "LC_ALL": "C", **environment}
-        done = subprocess.run(command, input=stdin, capture_output=True, env=env)
+        done = subprocess.run(command, input=stdin.encode(), capture_output=True, env=env)
     except OSError as error:
         raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None
     if done.returncode:
@@ -77,7 +77,7 @@ def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
         return
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted)
     try:
-        printed = io.BytesIO(git("cat-file", "--batch", stdin=names.encode()))
+        printed = io.BytesIO(git("cat-file", "--batch", stdin=names))
     except BukvaError:
         return
     for key in wanted:
@@ -189,13 +189,6 @@ def resolve(name: str) -> Revision:
     raise BukvaError(
         f"{name}: no experiment, branch, tag or commit has this name. {hint}`bukva experiments` lists all experiments."
     )
-
-
-def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Download the output `path` of each revision from the DVC remote to DVC's cache. The checkout is unchanged."""
-    commits = [revision.commit for revision in revisions if not revision.is_workspace]
-    with dvc_repo() as repo:
-        repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
 
 
 def why_no_snapshots() -> str:

@@ -10,8 +10,9 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.words import count
 from bukva.project.baseline import RESULTS
-from bukva.project.cache import has_remote
-from bukva.project.revisions import Revision, experiment_ref, fetch
+from bukva.project.cache import fetch, has_remote
+from bukva.project.lock import LOCK, outputs, parse_lock
+from bukva.project.revisions import experiment_ref, file_at
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.origin import base_ref, finished, run_git
 from bukva.sweep.slot import TrialLocation
@@ -155,9 +156,10 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
     refs = [experiment_ref(chosen.commit, name) for name in names]
     run_git(root, "fetch", "--quiet", origin, *(f"{ref}:{ref}" for ref in refs))
     commits = run_git(root, "rev-parse", *refs).split()
-    revisions = [Revision(name, commit, chosen.commit) for name, commit in zip(names, commits, strict=True)]
-    for path in (paths()["scores"], *(str(model.folder) for model in trained_models().values())):
-        fetch(revisions, path)
+    wanted = [paths()["scores"], *(str(model.folder) for model in trained_models().values())]
+    records = [outputs(parse_lock(file_at(commit, LOCK).decode())) for commit in commits]
+    if why := fetch(made[path] for made in records for path in wanted if path in made):
+        raise BukvaError(f"{chosen.name}: an output of its trials {why}.")
     unpack_all(chosen, names)
     start_sync()
     print(f"{chosen.name}: downloaded {count(len(names), 'experiment')}. Their journals are being sent to MLflow.")

@@ -11,7 +11,7 @@ from bukva.config.load import flatten
 from bukva.config.messages import shorten
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, redact_url
-from bukva.core.files import project_root, read_json, sha256
+from bukva.core.files import read_json, sha256
 from bukva.project import baseline as saved
 from bukva.project.baseline import UNDO_PREFIX, edited_files, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
@@ -135,10 +135,10 @@ def print_uncommitted(params: Params) -> None:
     """
     head()
     experiment = this_experiment(params)
-    if experiment.changed and Path.cwd().resolve() == project_root():
+    if experiment.changed and (command := undo_command()):
         print(
             f"params.yaml differs from commit {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next "
-            f"experiment will start from these values. {UNDO_PREFIX}{undo_command()}"
+            f"experiment will start from these values. {UNDO_PREFIX}{command}"
         )
 
 
