@@ -3,19 +3,18 @@
 import copy
 import math
 import re
-from pathlib import Path
 
 import pytest
 from dvc.utils.serialize import load_yaml, modify_yaml
+from imports import ROOT, SHIPPED
 
-from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
+from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.config.schema import RULE_SETS
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.rule_sets import RULES
 
-PROJECT = Path(__file__).parents[2] / PARAMS
-TEXT = PROJECT.read_text(encoding="utf-8")
-SECTIONS = read_yaml(PROJECT)
+TEXT = SHIPPED.read_text(encoding="utf-8")
+SECTIONS = read_yaml(SHIPPED)
 
 
 def with_values(changes):
@@ -58,7 +57,7 @@ def rejected_file(path):
 def test_the_file_of_the_project_is_valid_and_dvc_changes_one_line_of_it(tmp_path):
     file = tmp_path / PARAMS
     file.write_text("\ufeff" + TEXT, encoding="utf-8")  # a byte order mark is accepted
-    assert read_params(file).model_dump() == SECTIONS == load_yaml(PROJECT)
+    assert read_params(file).model_dump() == SECTIONS == load_yaml(SHIPPED)
     file.write_text(TEXT, encoding="utf-8")
     with modify_yaml(file) as params:
         params["model"]["n_head"] = 8
@@ -327,3 +326,7 @@ def test_a_number_is_read_as_dvc_reads_it(tmp_path, text, value):
     (tmp_path / PARAMS).write_text(TEXT.replace("learning_rate: 0.003", f"learning_rate: {text}"), encoding="utf-8")
     rate = read_params(tmp_path / PARAMS).train_gpt.learning_rate
     assert (type(rate), rate) == (float, value)
+
+
+def test_the_parameters_of_the_tests_have_the_keys_of_the_project():
+    assert flatten(SECTIONS).keys() == flatten(read_yaml(ROOT / PARAMS)).keys()
