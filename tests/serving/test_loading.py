@@ -165,3 +165,9 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, tmp_path):
     for folder in (tmp_path / "nothing", str(tmp_path)):
         with pytest.raises(BukvaError, match=rf"{folder} does not contain a trained model \({CONFIG} is missing\)"):
             bukva.load(folder)
+
+
+def test_the_package_lists_load():
+    import bukva
+
+    assert "load" in dir(bukva)
