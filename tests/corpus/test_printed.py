@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from imports import ROOT
+from imports import ROOT, SHIPPED
 
 from bukva.config.load import PARAMS, read_yaml
 from bukva.core.errors import ParamsError
@@ -27,7 +27,7 @@ def printed(tmp_path, monkeypatch, capsys):
     def run(stage, works=(), **changes):
         for name, text in dict(works).items():
             write_text(tmp_path / "books" / name, text)
-        sections = read_yaml(ROOT / PARAMS)
+        sections = read_yaml(SHIPPED)
         sections["download"] |= {"corpus": "local", "path": "books"}
         for section, values in changes.items():
             sections[section] |= values

@@ -16,10 +16,10 @@ STAGE = "train-gpt"
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Copy the files of the project, with small data."""
-    for name in ("dvc.yaml", "params.yaml", "numerics.lock", "src", "stages"):
+    for name in ("dvc.yaml", "tests/params.yaml", "numerics.lock", "src", "stages"):
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, tmp_path / name)
+        copy(source, tmp_path / source.name)
     for name in ("data/ngrams/counts.npy", "data/split/train.npy", "data/split/val.npy", "data/tokens/vocab.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.tracking.store import ENVIRONMENT
@@ -53,8 +54,8 @@ def _quiet_mlflow():
 
 @pytest.fixture(scope="session")
 def params():
-    """The parameters of the repository."""
-    return read_params(REPOSITORY / "params.yaml")
+    """The shipped parameters."""
+    return read_params(SHIPPED)
 
 
 @pytest.fixture(scope="session")

@@ -347,8 +347,8 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert sync() == []
     assert len(store.runs()) == 3
     assert sync_module.sync() == (
-        f"{database} has all 2 stage executions, except for 1 that was deleted there. To restore a run, run `mlflow "
-        "runs restore --run-id ID`."
+        f"{database} has the results of 2 stage executions, except for 1 that was deleted there. To restore a run, run "
+        "`mlflow runs restore --run-id ID`."
     )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
@@ -358,7 +358,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
         "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
     }  # fmt: skip
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
-    assert "has all 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
+    assert "has the results of 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
 
 
 def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_another(database, params, monkeypatch):
@@ -373,12 +373,12 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
         "`export MLFLOW_EXPERIMENT_NAME=NAME`."
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
-    assert sync_module.sync() == f"{database} has all 1 stage executions."
+    assert sync_module.sync() == f"{database} has the results of 1 stage execution."
     another = connect()
     assert (another.experiment_id, len(another.runs())) == ("2", 2)
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
     store.client.restore_experiment("1")
-    assert sync_module.sync() == f"{database} has all 1 stage executions."
+    assert sync_module.sync() == f"{database} has the results of 1 stage execution."
 
 
 def test_results_go_to_the_mlflow_experiment_whose_id_is_set(database, params, monkeypatch):

@@ -35,7 +35,7 @@ def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> N
     saved = {comparison.b.name: _save_verdict(comparison) for comparison in comparisons}
     if any(saved.values()):
         start_sync()
-    if missing := [name for name, is_saved in saved.items() if not is_saved]:
+    if not as_json and (missing := [name for name, is_saved in saved.items() if not is_saved]):
         print(
             f"The verdict is not in MLflow, because this checkout has no run of {', '.join(missing)}.", file=sys.stderr
         )
