@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -30,15 +31,29 @@ def show(
         sentences: the sentences. Each sentence begins on a new line.
         justify: the alignment of all columns except the first, which is always aligned to the left.
     """
-    table = Table(title=title)
-    for i, name in enumerate(header):
-        table.add_column(name, overflow="fold", justify=justify if i else "left")
+    console, table, rows = Console(highlight=False), Table(title=title), list(rows)
+    widths = _widths([header, *rows], console.width - 3 * len(header) - 1)
+    if None in widths and None not in (narrow := _widths([header, *rows], console.width - 2 * len(header))):
+        table, widths = Table(title=title, box=None, padding=(0, 2, 0, 0)), narrow  # without lines, all words fit
+    for i, (name, width) in enumerate(zip(header, widths, strict=True)):
+        table.add_column(name, overflow="fold", justify=justify if i else "left", width=width)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
     console.print(table)
     for sentence in sentences:
         console.print(sentence, soft_wrap=True)
+
+
+def _widths(lines: Iterable[Sequence[str]], room: int) -> list[int | None]:
+    """Return the widths of columns that break no word. If the words do not fit into `room`, return `None` for each."""
+    columns = list(zip(*lines, strict=True))
+    widths = [max(cell_len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
+    whole = [max(map(cell_len, cells)) for cells in columns]
+    if sum(widths) > room:
+        return [None] * len(widths)
+    for _ in range(min(room, sum(whole)) - sum(widths)):  # the column that lacks most gets the next place
+        widths[max(range(len(widths)), key=lambda i: whole[i] - widths[i])] += 1
+    return [*widths]
 
 
 def table(
