@@ -246,7 +246,8 @@ def check() -> None:
         print(why)
     if wrong := wrong_packages():
         print(
-            f"Results can differ from those of others: {'; '.join(wrong)}. To install: `pip install -r requirements.lock`."
+            f"Results can differ from those of others: {'; '.join(wrong)}. "
+            "To install: `pip install -r requirements.lock`."
         )
     if not has_identity():
         print(

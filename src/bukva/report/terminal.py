@@ -31,10 +31,12 @@ def show(
         sentences: the sentences. Each sentence begins on a new line.
         justify: the alignment of all columns except the first, which is always aligned to the left.
     """
-    console, table, rows = Console(highlight=False), Table(title=title), list(rows)
-    widths = _widths([header, *rows], console.width - 3 * len(header) - 1)
-    if None in widths and None not in (narrow := _widths([header, *rows], console.width - 2 * len(header))):
-        table, widths = Table(title=title, box=None, padding=(0, 2, 0, 0)), narrow  # without lines, all words fit
+    console, rows, n = Console(highlight=False), list(rows), len(header)
+    bare = [(Table(title=title, box=None, padding=(0, gap, 0, 0)), gap * n) for gap in (2, 1)]
+    for table, taken in ((Table(title=title), 3 * n + 1), *bare):  # the first in which all words fit
+        widths = _widths([header, *rows], console.width - taken)
+        if None not in widths:
+            break
     for i, (name, width) in enumerate(zip(header, widths, strict=True)):
         table.add_column(name, overflow="fold", justify=justify if i else "left", width=width)
     for row in rows:
