@@ -33,10 +33,9 @@ def show(
     """
     console, rows, n = Console(highlight=False), list(rows), len(header)
     bare = [(Table(title=title, box=None, padding=(0, gap, 0, 0)), gap * n) for gap in (2, 1)]
-    for table, taken in ((Table(title=title), 3 * n + 1), *bare):  # the first in which all words fit
-        widths = _widths([header, *rows], console.width - taken)
-        if None not in widths:
-            break
+    shapes = [(Table(title=title), 3 * n + 1), *bare]
+    tried = [(shape, _widths([header, *rows], console.width - taken)) for shape, taken in shapes]
+    table, widths = next((each for each in tried if None not in each[1]), tried[0])
     for i, (name, width) in enumerate(zip(header, widths, strict=True)):
         table.add_column(name, overflow="fold", justify=justify if i else "left", width=width)
     for row in rows:
