@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -149,6 +150,21 @@ def test_without_a_result_there_is_a_page_with_the_sentence(client, monkeypatch)
         page = html.fromstring(answer.text)
         assert page.xpath("//p[@class='verdict']")[0].text_content() == "HEAD: has no result; run dvc repro."
         assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
+
+
+def test_while_a_stage_runs_a_page_without_a_result_names_it_and_mlflow(client, monkeypatch):
+    monkeypatch.setattr(pages, "overview", no_result)
+    ended, running = (
+        SimpleNamespace(start={"stage": stage}, is_running=lambda on=on: on)
+        for stage, on in (("a", False), ("b", True))
+    )
+    monkeypatch.setattr(pages, "read_journals", lambda: [ended, running])
+    page = html.fromstring(client.get("/").text)
+    assert page.xpath("//h1")[0].text_content() == "No results yet"
+    assert page.xpath("//p[@class='verdict']")[0].text_content() == (
+        "HEAD: has no result; run dvc repro. Stage b is running; MLflow (/mlflow) shows the curves of trainings."
+    )
+    assert html.fromstring(client.get("/runs/none").text).xpath("//h1")[0].text_content() == "Nothing to show"
 
 
 def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatch):

@@ -47,6 +47,7 @@ from bukva.serving.learning import Learner
 from bukva.serving.library import Choice, Library
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
+from bukva.tracking.journal import read_journals
 from bukva.tracking.ui import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
@@ -132,12 +133,16 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
             location = first["loc"][1:]  # FastAPI's location begins with "body"
             text = error_message(first | {"loc": location}, TextRequest)
         if request.method == "GET":
+            shows_last_run = request.url.path in dict(LINKS)
+            running = [each.start["stage"] for each in read_journals() if each.is_running()] if shows_last_run else []
+            if running:
+                text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
             page = render(
                 "message.html.j2",
                 served=True,
                 links=LINKS,
                 here=request.url.path,
-                title="Nothing to show",
+                title="No results yet" if running else "Nothing to show",
                 text=text,
             )
             return HTMLResponse(page, status_code=404)
