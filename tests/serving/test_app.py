@@ -41,9 +41,6 @@ class FewModels:
     def choices(self):
         return [Choice(key, False, key, key.removesuffix("/gpt"), "GPT", 2.345, {}) for key in self.writers]
 
-    def learner(self, key):
-        """None of them can learn."""
-
     def writer(self, key):
         if key not in self.writers:
             raise BukvaError(f"{key}: no such model.")
@@ -97,7 +94,7 @@ def test_each_model_reports_the_characters_that_it_lacks(client, library, monkey
     )
     for text, of_english, of_russian in (("аб вг!", [*"абвг"], []), ("абв", [*"абв"], []), ("аc б", [*"аб"], ["c"])):
         for key, lacking in (("english/bigram", of_english), ("workspace/gpt", of_russian)):
-            request = {"model": key, "text": text, "learned": []}
+            request = {"model": key, "text": text}
             assert client.post("/play/score", json=request).json()["unknown"] == lacking
             answer = client.post("/play/write", json=request | {"settings": {"n_chars": 3}})
             first, *pieces = map(json.loads, answer.text.splitlines())
