@@ -57,7 +57,7 @@ def test_no_modules_import_each_other_in_a_circle():
             "torch",
             ["bukva.core.machine", "bukva.models", "bukva.backends", "bukva.training", "bukva.durability.packing",
              "bukva.evaluation", "bukva.generation", "bukva.planning", "bukva.serving.writer",
-             "bukva.serving.learning", "bukva.studies",
+             "bukva.studies",
              "bukva.cli.progress", "stages.train_bigram"],
         ),
         ("altair", ["bukva.report", "bukva.studies"]),

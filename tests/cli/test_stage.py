@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -114,6 +115,13 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
     file.write_text(PARAMS, encoding="utf-8")
     commit(tmp_path, "params.yaml")
     assert bukva("check") == (0, "", "")
+    (tmp_path / "numerics.lock").write_text("pytest==0.1\nno-such-package==2.0\n", encoding="utf-8")
+    assert re.fullmatch(
+        r"Results can differ from those of others: pytest is [\d.]+, but this commit needs 0.1; "
+        r"no-such-package is missing, but this commit needs 2.0. To install: .*\n",
+        bukva("check")[1],
+    )
+    shutil.copy(ROOT / "numerics.lock", tmp_path)
     file.write_text(PARAMS.replace("kind: char", "kind: byte"), encoding="utf-8")
     status, said, _ = bukva("check")
     assert status == 0

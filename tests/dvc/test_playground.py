@@ -132,29 +132,6 @@ def test_a_browser_colours_what_is_typed_and_shows_what_both_models_write(served
 
 
 @needs_chromium
-def test_a_browser_learns_from_what_is_typed_and_forgets_it(address):
-    def bits():
-        return float(status.text_content().split()[1])
-
-    with chromium() as browser, opened(browser, address) as page:
-        status, learned = page.locator(".column .status").first, page.locator("#learned")
-        page.locator("#text").fill("семь пар семь пар семь")
-        expect(status).to_have_text(re.compile(r"Text: \d\.\d\d bits per character\."))
-        static = bits()
-        page.get_by_label("Learn from this text").check()
-        expect(status).to_contain_text(f"({static:.2f} without learning)")
-        once = bits()
-        page.get_by_role("button", name="Learn it again").click()
-        expect(learned).to_have_text("Learned from 22 characters before this text.")
-        expect(status).not_to_contain_text(f"{once:.2f} bits")
-        assert bits() < once < static
-        page.locator("#text").fill("лапти")  # another text: the one before is remembered
-        expect(learned).to_have_text("Learned from 44 characters before this text.")
-        page.get_by_role("button", name="Forget").click()
-        expect(learned).to_be_empty()
-
-
-@needs_chromium
 def test_a_browser_stops_a_long_text_and_shows_an_error_as_a_sentence(served, address):
     with chromium() as browser, opened(browser, address, expected="400") as page:
         column = page.locator(".column").first

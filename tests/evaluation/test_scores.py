@@ -22,9 +22,7 @@ from bukva.text.tokenizers.char import CharTokenizer
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
 WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
-PARAMS = Evaluate(
-    adaptive=False, short_context=2, context_chars=500, attention_sentence="", attention_windows=3, leak_steps=2
-)
+PARAMS = Evaluate(short_context=2, context_chars=500, attention_sentence="", attention_windows=3, leak_steps=2)
 
 
 def evaluated(models, text, params=PARAMS):

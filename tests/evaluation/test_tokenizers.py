@@ -18,9 +18,7 @@ from bukva.models.ngrams.counts import bits_of_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
 
-PARAMS = Evaluate(
-    adaptive=True, short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2
-)
+PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
 
 
 def evaluated(models, text):
@@ -58,17 +56,6 @@ def test_the_same_characters_of_each_work_are_scored_all_but_the_first_of_the_sp
         assert texts[kind].chars[split].tolist() == chars
         assert texts[kind].tokenizer.decode(ids) == text[1:]
         assert texts[kind].describe()["text"][split] == sha256(text.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_adaptive_scores_are_over_the_same_characters_too(texts, scores, split):
-    for kind, (found, _) in scores.items():
-        nats = found.nats["adaptive"][split]
-        assert len(nats) == texts["char"].chars[split].sum()
-        assert np.isfinite(nats).all()
-        bits = found.table["adaptive"][split]["bits_per_char"]
-        assert bits < found.table["gpt"][split]["bits_per_char"]  # an untrained network, which counts help at once
-        assert bits == pytest.approx(nats.mean(dtype=np.float64) / np.log(2)), kind
 
 
 @pytest.mark.parametrize("split", ["val", "test"])

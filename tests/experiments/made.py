@@ -21,7 +21,6 @@ PARAMS = {
     "model": {"n_head": 4},
     "train_bigram": {"seed": 1337, "optimizer": "adamw"},
     "train_gpt": {"seed": 1337, "optimizer": "muon"},
-    "evaluate": {"adaptive": False},
     "sample": {"seed": 1337},
 }
 

@@ -13,12 +13,9 @@ WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_
 DIGESTS = {"text": {"val": "1" * 64, "test": "2" * 64}}
 
 
-def scored(
-    folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), numerics=NUMERICS, parameters=7, gain=None, **more
-):
+def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), numerics=NUMERICS, parameters=7, **more):
     """A result whose model has `effect` more bits per character on every work, and `seed_effect` more still.
 
-    With a gain it also has scores that adapt, which are lower by so many bits.
     Works differ, and effects differ between works a little.
     """
     rng = np.random.default_rng(1)
@@ -34,8 +31,6 @@ def scored(
     said = ABOUT | DIGESTS | dict(about) | {"models": models}
     chars = {split: np.full(N_WORKS, CHARS) for split in nats}
     rows = {"gpt": nats, "bigram": nats}
-    if gain is not None:
-        rows["adaptive"] = {split: values - np.float32(gain * np.log(2)) for split, values in nats.items()}
     save_scores(target, said, WORKS, chars, rows)
     bits = {
         row: {split: float(values.mean(dtype=np.float64) / np.log(2)) for split, values in of_row.items()}

@@ -60,29 +60,6 @@ def test_several_experiments_are_corrected_together(known):
     assert found[0].verdict.p == pytest.approx(3 * alone.verdict.p)
 
 
-def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
-    adaptive = {"evaluate.adaptive": True}
-    seeds_of(known, "a", range(3), adaptive, gain=0.1)
-    seeds_of(known, "b", range(3), adaptive | {"model.n_head": 8}, effect=0.2, gain=0.4)
-    seeds_of(known, "static", range(3), {"model.n_head": 8}, effect=0.2)
-    (learning,), (without,) = (compare(["a0", "b0"], "gpt", "test", adaptive=adapts) for adapts in (True, False))
-    assert (learning.verdict.verdict, without.verdict.verdict) == ("better", "worse")
-    assert learning.verdict.difference == pytest.approx(without.verdict.difference - 0.3, abs=1e-6)
-    assert learning.a.seeds == [0, 1, 2]
-    assert {name for member in without.b.members for name in member.names} >= {"b0", "static0"}  # one group
-    (tmp_path / "params.yaml").write_text("evaluate: {adaptive: false}\n")  # the remedy names what differs from it
-    with pytest.raises(BukvaError) as caught:
-        compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).startswith("static0 has no adaptive scores, so `--adaptive` cannot compare it.")
-    assert str(caught.value).count("evaluate.adaptive=true") == 1
-    (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
-    with pytest.raises(BukvaError) as caught:
-        compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).endswith("To compute these scores, run `dvc exp run --temp -n static0-again`.")
-    with pytest.raises(BukvaError, match=r"bigram has no adaptive scores\. Use `--adaptive` only with `--model gpt`"):
-        compare(["a0", "b0"], "bigram", "test", adaptive=True)
-
-
 @pytest.mark.parametrize(
     ("a", "b", "model", "commands"),
     [

@@ -1,7 +1,7 @@
 """The table of scores, and the sentences below it."""
 
 from bukva.evaluation.rows import Row
-from bukva.report.terminal import cells, context, headline, table
+from bukva.report.terminal import cells, context, headline, show, table
 
 SCORES = {
     "gpt": {"train": {"bits_per_char": 2.25}, "val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
@@ -65,3 +65,14 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
 def test_a_score_that_is_rounded_to_zero_has_no_sign():
     row = Row("gpt", "learned", "GPT", {"val": -1e-9, "test": 1e-9}, None)
     assert cells(row, ["val", "test"]) == ["0.000", "0.000"]
+
+
+def test_a_narrow_terminal_breaks_cells_between_words(monkeypatch, capsys):
+    changed = "train_gpt.learning_rate=0.003, model.n_head=8, train_gpt.weight_decay=0.5"
+    names = {"val": "2.411", "against the baseline": "-0.011 not significant", "changed": changed, "cost": "103 s"}
+    for width in (74, 76, 80, 90, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        show("Experiments", ["experiment", *names], [["three-heads, also wide", *names.values()]], justify="left")
+        shown = capsys.readouterr().out
+        assert set(changed.split()) <= set(shown.split()), width
+        assert max(map(len, shown.splitlines())) <= width

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -39,9 +40,6 @@ class FewModels:
 
     def choices(self):
         return [Choice(key, False, key, key.removesuffix("/gpt"), "GPT", 2.345, {}) for key in self.writers]
-
-    def learner(self, key):
-        """None of them can learn."""
 
     def writer(self, key):
         if key not in self.writers:
@@ -96,7 +94,7 @@ def test_each_model_reports_the_characters_that_it_lacks(client, library, monkey
     )
     for text, of_english, of_russian in (("аб вг!", [*"абвг"], []), ("абв", [*"абв"], []), ("аc б", [*"аб"], ["c"])):
         for key, lacking in (("english/bigram", of_english), ("workspace/gpt", of_russian)):
-            request = {"model": key, "text": text, "learned": []}
+            request = {"model": key, "text": text}
             assert client.post("/play/score", json=request).json()["unknown"] == lacking
             answer = client.post("/play/write", json=request | {"settings": {"n_chars": 3}})
             first, *pieces = map(json.loads, answer.text.splitlines())
@@ -149,6 +147,21 @@ def test_without_a_result_there_is_a_page_with_the_sentence(client, monkeypatch)
         page = html.fromstring(answer.text)
         assert page.xpath("//p[@class='verdict']")[0].text_content() == "HEAD: has no result; run dvc repro."
         assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
+
+
+def test_while_a_stage_runs_a_page_without_a_result_names_it_and_mlflow(client, monkeypatch):
+    monkeypatch.setattr(pages, "overview", no_result)
+    ended, running = (
+        SimpleNamespace(start={"stage": stage}, is_running=lambda on=on: on)
+        for stage, on in (("a", False), ("b", True))
+    )
+    monkeypatch.setattr(pages, "read_journals", lambda: [ended, running])
+    page = html.fromstring(client.get("/").text)
+    assert page.xpath("//h1")[0].text_content() == "No results yet"
+    assert page.xpath("//p[@class='verdict']")[0].text_content() == (
+        "HEAD: has no result; run dvc repro. Stage b is running; MLflow (/mlflow) shows the curves of trainings."
+    )
+    assert html.fromstring(client.get("/runs/none").text).xpath("//h1")[0].text_content() == "Nothing to show"
 
 
 def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatch):

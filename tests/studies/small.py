@@ -12,9 +12,7 @@ CHARS = ["\n", " ", "!", "а", "б", "в", "г"]
 V, T, B, nh = len(CHARS), 11, 3, 2
 TOKENIZER = CharTokenizer(CHARS)
 CPU = Machine(torch.device("cpu"), torch.float32)
-PARAMS = Evaluate(
-    adaptive=False, short_context=2, context_chars=50, attention_sentence="", attention_windows=5, leak_steps=3
-)
+PARAMS = Evaluate(short_context=2, context_chars=50, attention_sentence="", attention_windows=5, leak_steps=3)
 
 
 def gpt(n_layer=2, *, sharp=True):

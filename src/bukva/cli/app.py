@@ -231,6 +231,7 @@ def push() -> None:
 def check() -> None:
     """Check params.yaml and the files that it names. `make repro` runs this command first."""
     from bukva.corpus.sources.works import check_for_dvc
+    from bukva.project.packages import wrong_packages
     from bukva.project.revisions import has_identity, why_no_snapshots
     from bukva.tracking.experiment import print_uncommitted
 
@@ -240,6 +241,11 @@ def check() -> None:
     print_uncommitted(params)
     if why := why_no_snapshots():
         print(why)
+    if wrong := wrong_packages():
+        print(
+            f"Results can differ from those of others: {'; '.join(wrong)}. "
+            "To install: `pip install -r requirements.lock`."
+        )
     if not has_identity():
         print(
             "git does not know your name and email. `dvc exp run` may need them. To set them: "

@@ -30,13 +30,6 @@ def compare(
     seed: Annotated[
         list[int] | None, typer.Option(help="Use only trainings with this seed. The option can be repeated.")
     ] = None,
-    adaptive: Annotated[
-        bool,
-        typer.Option(
-            "--adaptive",
-            help="Compare adaptive scores: the GPT learns from each character after its score (docs/adaptive.md).",
-        ),
-    ] = False,
     json: Json = False,
     exit_code: Annotated[
         bool,
@@ -63,7 +56,7 @@ def compare(
         raise BukvaError(
             f"compare --exit-code: an exit status can report only one verdict. Give two names, not {len(names)}."
         )
-    comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
+    comparisons = compared(names, model, "test" if test else "val", seed or [])
     show_and_save(comparisons, as_json=json)
     if test:
         n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)

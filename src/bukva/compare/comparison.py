@@ -21,7 +21,6 @@ from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, compare_settings, correct
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.core.errors import BukvaError
-from bukva.evaluation.rows import WITHIN
 from bukva.project.lock import all_sources, sources
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
@@ -68,9 +67,7 @@ class Comparison:
         return not self.changed and not self.code
 
 
-def compare(
-    names: Sequence[str], model: str, split: str, seeds: Collection[int] = (), *, adaptive: bool = False
-) -> list[Comparison]:
+def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
     """Compare each experiment in `names` with the first one. The p-values are corrected for the number of comparisons.
 
     Each experiment is represented by its mean score over all trainings that differ from it only in the seed. There is
@@ -83,21 +80,17 @@ def compare(
         split: split whose scores are compared.
         seeds: use only the trainings with these seeds; if empty, use all. Leave out the seeds on which an experiment
             was selected as the best, because on these seeds it looks better than it is.
-        adaptive: compare the scores of the GPT that learns from each work while the work is scored
-            (bukva.evaluation.adaptive).
 
     Raises:
         BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
             does not exist; or the scores cannot be compared. The message gives the reason.
     """
-    if adaptive and model != "gpt":
-        raise BukvaError(f"{model} has no adaptive scores. Use `--adaptive` only with `--model gpt`.")
-    results, row = results_of(names), WITHIN if adaptive else model
+    results = results_of(names)
     for result in results:
-        check_has(result, model, row, split)
+        check_has(result, model, split)
         if why := why_incomparable(results[0], result, split):
             raise BukvaError(why)
-    known = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model, row)
+    known = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
     chosen = [_member(result, known) for result in results]
     one_group = len({group.key for group, _ in chosen}) == 1
     settings = [

@@ -19,7 +19,6 @@ from bukva.compare.results import Result
 from bukva.compare.statistics.settings import SeedSums
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
-from bukva.project.commands import rerun_command
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import read_journals
@@ -61,16 +60,13 @@ class Setting:
 
     name: name of the experiment that the user gave; by default, the first name of the first member.
     model: name of the model that is compared.
-    row: scores that are compared: the name of the model, or `adaptive` for the scores of the GPT that learns from the
-        held-out text while the text is scored (bukva.evaluation.adaptive).
     key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
-    family: digest of the held-out text, `row` and the optimizer. Settings with equal `family` share one estimate of the
+    family: digest of the held-out text, `model` and the optimizer. Settings of one family share the estimate of the
         standard deviation between seeds.
     """
 
     name: str
     model: str
-    row: str
     key: str
     family: str
     members: tuple[Member, ...]
@@ -118,30 +114,29 @@ class Setting:
 
     def scores(self, split: str) -> list[float]:
         """Return the bits per character on a split, one value for each training of this setting."""
-        return [member.result.metrics[self.row][split] for member in self.members]
+        return [member.result.metrics[self.model][split] for member in self.members]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
         """Return the total loss of each training on each unit of a split. A unit is a work or a segment of the text."""
         return SeedSums.of(
-            [(each.seed, units.sums(each.result.characters.nats(self.row, split))) for each in self.members]
+            [(each.seed, units.sums(each.result.characters.nats(self.model, split))) for each in self.members]
         )
 
 
-def groups(results: Iterable[Result], model: str, row: str = "") -> list[Setting]:
+def groups(results: Iterable[Result], model: str) -> list[Setting]:
     """Group results that differ only in the seed of `model`. Return the groups in the order of their first results.
 
-    Results that are incomplete or have no scores of `row` are skipped.
+    Results that are incomplete or have no scores of `model` are skipped.
 
-    row: scores that will be compared (see `Setting`); by default, the scores of the model itself.
     """
-    row, by_key = row or model, dict[str, list[Result]]()
+    by_key = dict[str, list[Result]]()
     for result in results:
-        if result.is_complete and f"{row}/val.npy" in result.scores:
+        if result.is_complete and f"{model}/val.npy" in result.scores:
             by_key.setdefault(_key(result, model), []).append(result)
-    return [_setting(key, members, model, row) for key, members in by_key.items()]
+    return [_setting(key, members, model) for key, members in by_key.items()]
 
 
-def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
+def _setting(key: str, results: list[Result], model: str) -> Setting:
     by_training: dict[tuple[int, str], list[Result]] = {}
     for result in results:
         numerics = digest(result.about["models"][model]["numerics"])
@@ -150,8 +145,8 @@ def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
         Member(same[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in same)), _differing(same))
         for (seed, numerics), same in sorted(by_training.items(), key=lambda item: item[0])
     )
-    family = digest([results[0].about["text"], row, results[0].params[f"train_{model}"]["optimizer"]])
-    return Setting(members[0].names[0], model, row, key, family, members)
+    family = digest([results[0].about["text"], model, results[0].params[f"train_{model}"]["optimizer"]])
+    return Setting(members[0].names[0], model, key, family, members)
 
 
 def _differing(results: list[Result]) -> dict[str, str]:
@@ -189,11 +184,11 @@ def seed_of(lock: StageRecords, model: str) -> int:
 # ---- check whether results can be compared
 
 
-def check_has(result: Result, model: str, row: str, split: str) -> None:
-    """Check that a result has scores of `model` on `split`, and that it has the scores named `row` (see `Setting`).
+def check_has(result: Result, model: str, split: str) -> None:
+    """Check that a result has scores of `model` on `split`.
 
     Raises:
-        BukvaError: the scores are missing. The message says which scores exist, or how to compute the missing ones.
+        BukvaError: the scores are missing. The message says which scores exist.
     """
     name, texts = result.revision.name, result.about["text"]
     # an older result may have a model that no longer exists
@@ -202,12 +197,6 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
         raise BukvaError(f"{name} has no model {model}. Use {' or '.join(models)}.")
     if split not in texts:
         raise BukvaError(f"{name} has no scores on {split}, only on {' and '.join(texts)}.")
-    if row != model and f"{row}/{split}.npy" not in result.scores:
-        wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
-        raise BukvaError(
-            f"{name} has no adaptive scores, so `--adaptive` cannot compare it. To compute these scores, run "
-            f"`{rerun_command(name, wanted)}`."
-        )
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:

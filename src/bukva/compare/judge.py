@@ -275,7 +275,7 @@ def finish(ledger: Ledger) -> Comparison:
         raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
     first, last = (_recorded(trained, ledger.model) for trained in (ledger.first, ledger.baseline))
     for setting in (first, last):
-        check_has(setting.result, ledger.model, ledger.model, "test")
+        check_has(setting.result, ledger.model, "test")
     [comparison] = compare_all([(first, last)], "test", records.floor(first.family, "test", [first, last]))
     if not ledger.final:
         ledger_file.add("final", verdict=comparison.verdict.to_json())
@@ -288,7 +288,7 @@ def finish(ledger: Ledger) -> Comparison:
 def _setting(name: str, model: str) -> Setting:
     """Return the experiment `name` with all finished trainings in the project that differ from it only in the seed."""
     [result] = results_of([name])
-    check_has(result, model, model, SPLIT)
+    check_has(result, model, SPLIT)
     setting = groups([result, *read_results(experiments())], model)[0]
     return replace(setting, name=name)
 

@@ -102,7 +102,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:
         raise BukvaError(f"{baseline}: {_problem(results[0])}, so there is no baseline. Run `make repro`.")
-    check_has(results[0], model, model, SPLIT)
+    check_has(results[0], model, SPLIT)
     settings = groups(results, model)
     first = settings[0]  # the baseline
     floor = records.floor(first.family, SPLIT, settings)

@@ -311,7 +311,6 @@ class TrainGPT(Training):
 class Evaluate(Section):
     """Parameters of additional scores in stage evaluate, and of the commands `bukva attention` and `bukva counting`."""
 
-    adaptive: bool
     short_context: Count
     context_chars: Count
     attention_sentence: Annotated[str, Field(max_length=2**24)]
@@ -353,7 +352,7 @@ class Params(Section):
     @model_validator(mode="after")
     def _check(self) -> "Params":
         orders, counted = self.model.ngram_orders, self.baselines.max_order
-        if (self.model.ngrams != "none" or self.evaluate.adaptive) and max(orders) > counted:
+        if self.model.ngrams != "none" and max(orders) > counted:
             what = (
                 f"has an order above `baselines.max_order`, which is {counted}. Use -S "
                 f"baselines.max_order={max(orders)}, or lower orders"

@@ -11,8 +11,6 @@ COUNTED = {  # name of a baseline in scores.json -> label
     "bigram_exact": "bigram, counted",
 }
 NGRAM = "ngram_"  # start of the name of an n-gram baseline; the order follows
-ADAPTIVE_ROWS = WITHIN, STREAM = "adaptive", "stream"  # keys of the adaptive scores (see bukva.evaluation.adaptive)
-LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     if has_ngrams:
         rows.append(Row("network", "learned", f"{label} without its n-grams", *_scored(scores["network"])))
         rows.append(Row("gpt", "together", f"{label} with its n-grams", *_scored(scores["gpt"])))
-    return [
-        *rows,
-        *(
-            Row(key, "together", f"{label}, {LABELS[key]}", *_scored(scores[key]))
-            for key in ADAPTIVE_ROWS
-            if key in scores
-        ),
-    ]
+    return rows
 
 
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +10,7 @@ from torch import Tensor
 
 from bukva.config.schema import Evaluate
 from bukva.core.progress import OnProgress, no_progress, progress_bar
-from bukva.evaluation import adaptive
 from bukva.evaluation.accuracy import counted_accuracy
-from bukva.evaluation.rows import ADAPTIVE_ROWS, STREAM
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
@@ -32,9 +30,6 @@ from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, sum_counts
-
-if TYPE_CHECKING:
-    from bukva.models.gpt import GPT
 
 BINS = 20  # number of bins of equal width into which confidences from 0 to 1 are divided
 
@@ -101,7 +96,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     """Score every model on val, on test and on the training split. Add the scores of `baselines`.
 
     All models use the block size and stride of the GPT. On val and test, a GPT with n-grams is also scored without its
-    n-grams. If `evaluate.adaptive` is set, the GPT is also scored while it learns from the held-out text.
+    n-grams.
 
     The training split is scored as one stream, as in training: the end of a work is context for the next work. A model
     that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts.
@@ -121,9 +116,6 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
             for split in text.held_out_splits
         }
         nats[name] = text.char_nats(id_nats)
-    if params.adaptive:
-        adapted = {split: adaptive.score_adaptively(cast("GPT", gpt), text, split) for split in text.held_out_splits}
-        nats |= {row: text.char_nats({split: adapted[split][row] for split in adapted}) for row in ADAPTIVE_ROWS}
     on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
     table: dict[str, Any] = {
         **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
@@ -139,7 +131,6 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
             for split, calibration in by_split.items():
                 table[name][split]["accuracy"] = calibration.accuracy
         table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
-    nats.pop(STREAM, None)  # comparisons cannot use these nats, because the works of one stream are not independent
     return Scores(table, nats | baselines.nats, calibrations["gpt"])
 
 
@@ -183,13 +174,12 @@ def value_of_context(
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return the content of metrics.json: the bits per character of each model, by name of the model and then by split.
 
-    The names are those in `models`, and "counted" for the counted baseline that has the best score on val. The names
-    "adaptive" and "stream" are added if the adaptive scores of the GPT were computed. If the accuracy on val was
-    computed for a model, it is added under the key "accuracy" next to the splits.
+    The names are those in `models`, and "counted" for the counted baseline that has the best score on val. If
+    the accuracy on val was computed for a model, it is added under the key "accuracy" next to the splits.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
-    for name in [*models, *(row for row in ADAPTIVE_ROWS if row in table)]:
+    for name in models:
         metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
         if "accuracy" in table[name]["val"]:
             metrics[name]["accuracy"] = table[name]["val"]["accuracy"]

@@ -268,34 +268,6 @@ class GPT(LanguageModel):
         hidden = self.encode(ids, added=self._embed_ngrams(counted), cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), counted)
 
-    def expert_outputs(
-        self,
-        ids: Tensor,
-        cache: KVCache | None = None,
-        before: Tensor | None = None,
-        wanted: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the network's log-probabilities and the exponents of all experts, for bukva.models.ngrams.adaptive.
-
-        The experts are the n-grams of each of R orders, and the network, which is the GPT without n-grams. An exponent
-        is the weight of an expert in the product of experts (bukva.models.ngram_memory). `forward` explains the
-        arguments.
-
-        Returns:
-            The log-probabilities of V ids at n positions, (n, V), and the exponents, (n, R + 1), with the network as
-            the last expert. With `wanted`, these are the positions where it is True. Without `wanted`, they are all
-            positions. A GPT without n-grams has no learned exponents. It returns 0.5 for the greatest order and for the
-            network, and 0 for the other orders.
-        """
-        counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
-        added = self._embed_ngrams(counted) if counted else None
-        hidden = self.encode(ids, added=added, cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
-        network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
-        if counted:
-            with torch.autocast(hidden.device.type, enabled=False):
-                return network, self.experts.exponents(hidden, counted).flatten(0, -2)
-        return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
-
     def examples(
         self,
         ids: Tensor,

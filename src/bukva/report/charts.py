@@ -29,7 +29,7 @@ COLORS = {
 GPT_COLOR = COLORS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
 # Colors by key in scores.json. A model or baseline without an entry here has the color of its kind in COLORS.
-MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
+MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # smallest bits of a character with the CSS class .b1, ..., .b6 of page.css
@@ -147,30 +147,6 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     intervals = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tooltips(rows))
     return to_spec((line + intervals + points).properties(height=300), description)
-
-
-def by_position(rows: pd.DataFrame) -> Spec:
-    """Draw the bits per character by position in the work, with one line per model.
-
-    Args:
-        rows: one row per model and range of positions, with columns `model`, `colour`, `before` (the position at which
-            the range is drawn), `bits` (mean bits per character in the range) and `chars` (number of characters).
-    """
-    chart = (
-        alt.Chart(rows)
-        .mark_line(point=alt.OverlayMarkDef(size=25))
-        .encode(
-            x=alt.X(
-                "before:Q",
-                scale=alt.Scale(type="log", base=2),
-                title="characters of the work already scored (at least)",
-            ),
-            y=alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS),
-            color=colors(rows, "model"),
-            tooltip=tooltips(rows),
-        )
-    )
-    return to_spec(chart.properties(height=260), "Bits per character by position in the work.")
 
 
 def reliability(rows: pd.DataFrame) -> Spec:

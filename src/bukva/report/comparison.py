@@ -17,7 +17,6 @@ from bukva.compare.statistics.wording import authors_line, detectable_line, sett
 from bukva.config.load import PARAMS
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
-from bukva.evaluation.rows import LABELS
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
 from bukva.tracking.journal import save_note, start_sync
@@ -48,7 +47,7 @@ def _save_verdict(comparison: Comparison) -> bool:
     The verdict is not saved if B did not run in this project.
     """
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
-    key = f"{a}.{comparison.a.row}.{comparison.split}"
+    key = f"{a}.{comparison.a.model}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
     b = comparison.b
     return save_note(b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page, lock=b.result.lock)
@@ -60,8 +59,7 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
         print(json.dumps(list(map(to_json, comparisons)), ensure_ascii=False, indent=2))
         return
     for comparison in comparisons:
-        scoring = "" if comparison.a.row == comparison.a.model else f", {LABELS[comparison.a.row]},"
-        title = f"{trained_models()[comparison.a.model].label}{scoring} on {comparison.split}"
+        title = f"{trained_models()[comparison.a.model].label} on {comparison.split}"
         show(title, *table(comparison), [*sentences(comparison), ""])
 
 
@@ -145,7 +143,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "a": _setting_json(comparison.a, comparison.split),
         "b": _setting_json(comparison.b, comparison.split),
         "model": comparison.a.model,
-        "scores": comparison.a.row,
+        "scores": comparison.a.model,
         "split": comparison.split,
         **comparison.verdict.to_json(),
         "same_settings": comparison.same_settings,

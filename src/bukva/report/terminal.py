@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -30,15 +31,30 @@ def show(
         sentences: the sentences. Each sentence begins on a new line.
         justify: the alignment of all columns except the first, which is always aligned to the left.
     """
-    table = Table(title=title)
-    for i, name in enumerate(header):
-        table.add_column(name, overflow="fold", justify=justify if i else "left")
+    console, rows, n = Console(highlight=False), list(rows), len(header)
+    bare = [(Table(title=title, box=None, padding=(0, gap, 0, 0)), gap * n) for gap in (2, 1)]
+    shapes = [(Table(title=title), 3 * n + 1), *bare]
+    tried = [(shape, _widths([header, *rows], console.width - taken)) for shape, taken in shapes]
+    table, widths = next((each for each in tried if None not in each[1]), tried[0])
+    for i, (name, width) in enumerate(zip(header, widths, strict=True)):
+        table.add_column(name, overflow="fold", justify=justify if i else "left", width=width)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
     console.print(table)
     for sentence in sentences:
         console.print(sentence, soft_wrap=True)
+
+
+def _widths(lines: Iterable[Sequence[str]], room: int) -> list[int | None]:
+    """Return the widths of columns that break no word. If the words do not fit into `room`, return `None` for each."""
+    columns = list(zip(*lines, strict=True))
+    widths = [max(cell_len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
+    whole = [max(map(cell_len, cells)) for cells in columns]
+    if sum(widths) > room:
+        return [None] * len(widths)
+    for _ in range(min(room, sum(whole)) - sum(widths)):  # the column that lacks most gets the next place
+        widths[max(range(len(widths)), key=lambda i: whole[i] - widths[i])] += 1
+    return [*widths]
 
 
 def table(

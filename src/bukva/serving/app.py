@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -43,10 +43,10 @@ from bukva.project.stages import paths
 from bukva.report.charts import LEVELS
 from bukva.report.page.build import overview, page_of
 from bukva.report.page.render import asset, render
-from bukva.serving.learning import Learner
 from bukva.serving.library import Choice, Library
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
+from bukva.tracking.journal import read_journals
 from bukva.tracking.ui import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
@@ -63,7 +63,6 @@ TYPES = {"css": "text/css", "js": "text/javascript"}
 CACHED_PAGES = 50
 WATCHED = "dvc.lock", "params.yaml", "reports"  # files and folders of the checkout whose content the pages show
 MOST_TYPED = 100_000  # maximum number of characters of a text in a request
-MOST_LEARNED = 100  # maximum number of texts in TextRequest.learned; playground.js has the same limit
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # minimum time between batches; sending a single character takes as long as generating it
 POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
@@ -94,14 +93,11 @@ class TextRequest(Section):
     model: the key of the model (library.Choice.key).
     text: the text to score or continue.
     settings: values that replace those of section `sample` of params.yaml, by key.
-    learned: earlier texts from which the model learns before it scores `text`. The model then also learns from `text`.
-        With `None`, the model does not learn.
     """
 
     model: str
     text: Annotated[str, Field(max_length=MOST_TYPED)]
     settings: dict[str, Any] = Field(default_factory=dict)
-    learned: Annotated[list[Annotated[str, Field(max_length=MOST_TYPED)]], Field(max_length=MOST_LEARNED)] | None = None
 
 
 def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
@@ -132,12 +128,16 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
             location = first["loc"][1:]  # FastAPI's location begins with "body"
             text = error_message(first | {"loc": location}, TextRequest)
         if request.method == "GET":
+            shows_last_run = request.url.path in dict(LINKS)
+            running = [each.start["stage"] for each in read_journals() if each.is_running()] if shows_last_run else []
+            if running:
+                text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
             page = render(
                 "message.html.j2",
                 served=True,
                 links=LINKS,
                 here=request.url.path,
-                title="Nothing to show",
+                title="No results yet" if running else "Nothing to show",
                 text=text,
             )
             return HTMLResponse(page, status_code=404)
@@ -165,18 +165,13 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 
     @app.post("/play/score")
     def score(request: TextRequest) -> dict[str, Any]:
-        writer, learner = library.writer(request.model), _learner(library, request)
-        with learner.shared_writer(request.learned or []) if learner else nullcontext(writer) as scorer:
-            answer = _scored(scorer, request.text) | {"likeliest": scorer.likeliest(request.text, N_LIKELIEST)}
-        return answer | {"unlearned": writer.score(request.text) if learner else None}
+        writer = library.writer(request.model)
+        return _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
 
     @app.post("/play/write")
     def write(request: TextRequest) -> StreamingResponse:
         sampling = settings(sample.model_dump() | request.settings, RequestSettings)
-        writer, learner = library.writer(request.model), _learner(library, request)
-        if learner:
-            writer = learner.separate_writer(request.learned or [])
-        pieces = _written(writer, request.text, sampling)
+        pieces = _written(library.writer(request.model), request.text, sampling)
         return StreamingResponse(pieces, media_type="application/x-ndjson")
 
     return app
@@ -257,11 +252,6 @@ def _scored(writer: Writer, text: str) -> dict[str, Any]:
     their bits, and the `unknown` characters. Unknown characters are not in the vocabulary, so they are not scored.
     """
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
-
-
-def _learner(library: Library, request: TextRequest) -> Learner | None:
-    """Return the Learner of the requested model. Return None if no learning is requested or the model cannot learn."""
-    return library.learner(request.model) if request.learned is not None else None
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from bukva.backends.device import prepare
 from bukva.compare.results import Result, as_folder, read_results
 from bukva.config.schema import Compute
@@ -17,8 +15,7 @@ from bukva.models.folder import COUNTED
 from bukva.project.cache import cached_files
 from bukva.project.lock import outputs
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
-from bukva.project.stages import paths, trained_models
-from bukva.serving.learning import Learner
+from bukva.project.stages import trained_models
 from bukva.serving.writer import Writer
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
@@ -35,7 +32,6 @@ class Choice:
     experiment, label: the names of the experiment and of the model on the page.
     bits: bits per character on val, or None if they are unknown.
     files: the paths of the files of the model's folder, by file name.
-    train: the file with the ids of the training split, or None if the model cannot learn or the file is not available.
     """
 
     digest: str
@@ -45,7 +41,6 @@ class Choice:
     label: str = field(compare=False)
     bits: float | None = field(compare=False)
     files: Mapping[str, Path] = field(compare=False)
-    train: Path | None = field(compare=False, default=None)
 
 
 class Library:
@@ -59,7 +54,6 @@ class Library:
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
         self._cached_writer = lru_cache(CACHED_MODELS)(self._load_writer)
-        self._cached_learner = lru_cache(CACHED_MODELS)(self._load_learner)
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
@@ -98,23 +92,6 @@ class Library:
         with self._lock:  # both columns of the page may request the same model at the same time
             return self._cached_writer(self._known[key])
 
-    def learner(self, key: str) -> Learner | None:
-        """Return a Learner for a model, or None if the model cannot learn or its training split is not available.
-
-        Args:
-            key: the `key` of a Choice that the last call of `choices` returned.
-
-        Raises:
-            BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
-        """
-        writer = self.writer(key)
-        with self._lock:
-            return self._cached_learner(self._known[key], writer)
-
-    @staticmethod
-    def _load_learner(choice: Choice, writer: Writer) -> Learner | None:
-        return Learner(writer, np.load(choice.train, mmap_mode="r")) if choice.train else None
-
     def _load_writer(self, choice: Choice) -> Writer:
         with as_folder(choice.files) as folder:
             writer = Writer.load(folder, self._machine)
@@ -133,13 +110,11 @@ def _text(result: Result) -> str:
 
 def _choices_of(result: Result) -> Iterator[Choice]:
     name = NAMES.get(result.revision.name, result.revision.name)
-    splits = cached_files(outputs(result.lock).get(paths()["split"], ""))
     for model in reversed(trained_models().values()):  # the GPT first
         digest = outputs(result.lock).get(model.folder.as_posix(), "")
         key = f"{result.revision.name}/{model.name}"
         if files := cached_files(digest):
-            train = splits.get("train.npy") if model.name == "gpt" else None
-            yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files, train)
+            yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files)
             if COUNTED in files:
                 yield Choice(digest, True, f"{key}/alone", name, f"{model.label} without its n-grams", None, files)
 

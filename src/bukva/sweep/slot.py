@@ -11,12 +11,10 @@ import contextlib
 import hashlib
 import itertools
 import os
-import re
 import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -24,11 +22,10 @@ from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.project.cache import dvc_repo
+from bukva.project.packages import LOCK, wrong_packages
 from bukva.project.revisions import experiment_ref
 from bukva.sweep.origin import GitError, base_ref, run_git
 
-LOCK = "numerics.lock"  # versions of the packages that affect the bytes of results
-PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 NODES = Path("~/.cache/bukva/nodes")  # folder of the slots on a cluster, unless BUKVA_NODE names another
 SAVE_SECONDS = 120.0  # how long the training of a stopped trial may save its state; after that, it is killed
 
@@ -139,16 +136,8 @@ def _check_packages(lock: Path) -> None:
     Raises:
         BukvaError: a package is missing or has another version.
     """
-    for name, wanted in PIN.findall(lock.read_text(encoding="utf-8")) if lock.exists() else ():
-        try:
-            here = version(name).partition("+")[0]
-        except PackageNotFoundError:
-            here = "missing"
-        if here != wanted:
-            raise BukvaError(
-                f"{socket.gethostname()}: {name} is {here}, but this commit needs {wanted}. Install the versions in "
-                f"its {lock.name}."
-            )
+    for wrong in wrong_packages(lock):
+        raise BukvaError(f"{socket.gethostname()}: {wrong}. Install the versions in its {lock.name}.")
 
 
 def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:

@@ -3,14 +3,10 @@
 import json
 from types import SimpleNamespace
 
-import numpy as np
-import pytest
 from jinja2 import Environment, PackageLoader
 from lxml import html
 
 from bukva.core.errors import BukvaError
-from bukva.evaluation.rows import Row
-from bukva.report import charts
 from bukva.report.page import build as module
 from bukva.report.page import text
 from bukva.report.page.experiment import Card
@@ -76,21 +72,3 @@ def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
     assert rows[1:] == [["windows of 8 characters that occur in train", "", "25.0 %"],
                         ["windows of 16 characters that occur in train", "", "12.5 %"]]  # fmt: skip
     assert older == rows
-
-
-def test_learning_on_is_shown_by_the_place_in_each_work_if_it_was_scored():
-    lengths = [131, 1, 70]
-    place = np.concatenate([np.arange(n) for n in lengths])
-    nats = {"gpt": np.full(202, 2.0), "adaptive": np.where(place < 64, 2.0, 1.0)}
-    rows = {name: Row(name, "learned", name, {"val": of_row.mean() / np.log(2)}) for name, of_row in nats.items()}
-    scores = SimpleNamespace(chars={"val": lengths}, nats=lambda name, _: nats[name])
-    found = text.learning_on(SimpleNamespace(rows=rows, scores=scores, colors=charts.MODELS))
-    assert f"{rows['adaptive'].bits['val']:.3f} bits" in found["intro"]
-    [drawn] = found["chart"]["datasets"].values()
-    shown = [(point["model"], point["before"], point["chars"], point["bits"] * np.log(2)) for point in drawn]
-    expected = [
-        *(("gpt", before, n, 2.0) for before, n in ((32, 129), (64, 70), (128, 3))),
-        *(("adaptive", before, n, nats) for before, n, nats in ((32, 129, 2.0), (64, 70, 1.0), (128, 3, 1.0))),
-    ]
-    assert shown == [(model, before, n, pytest.approx(nats)) for model, before, n, nats in expected]
-    assert text.learning_on(SimpleNamespace(rows={"gpt": rows["gpt"]})) == {}

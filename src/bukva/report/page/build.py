@@ -88,7 +88,6 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             attention=attention_section.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
             calibration=text.calibration(experiment),
-            learning_on=text.learning_on(experiment),
             corpus=text.corpus(experiment, experiment.read("split_report")),
             cost=results.cost(experiment),
             lineage=results.lineage(experiment),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from bukva.core.words import count
-from bukva.evaluation.rows import WITHIN
 from bukva.report import charts
 from bukva.report.page.anatomy import anatomy
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
@@ -125,35 +124,6 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
         "chart": specs,
         "caption": "Hover over a dot to see the number of characters. If there are more than "
         f"{MOST_GROUPS} groups, the chart shows the {MOST_GROUPS} largest.",
-    }
-
-
-def learning_on(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the page section about online adaptation.
-
-    With online adaptation, the GPT also learns from each character after scoring it. A chart shows the bits per
-    character with and without adaptation, by position in the work. Return {} if there are no scores with adaptation.
-    """
-    if WITHIN not in experiment.rows:
-        return {}
-    scores, rows = experiment.scores, []
-    positions = np.concatenate(
-        [np.arange(n) for n in scores.chars[SPLIT]]
-    )  # (N,), position of each character in its work
-    octave = np.log2(np.maximum(positions, FIRST_POSITIONS) / FIRST_POSITIONS).astype(int)
-    for name in ("gpt", WITHIN):
-        bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
-        rows += [
-            (experiment.rows[name].label, experiment.colors[name], FIRST_POSITIONS * 2**n, mean, size)
-            for n, mean, size in bits.itertuples()
-        ]
-    static, adaptive = (experiment.rows[name].bits[SPLIT] for name in ("gpt", WITHIN))
-    return {
-        "intro": f"If the GPT also learns from each character of {SPLIT} after scoring it, it needs {adaptive:.3f} "
-        f"bits per character instead of {static:.3f} (docs/adaptive.md).",
-        "caption": "Each point covers the characters from its position in a work to twice this position; the first "
-        "point begins at 0. At the beginning of each work, the model knows only the training split.",
-        "chart": charts.by_position(pd.DataFrame(rows, columns=["model", "colour", "before", "bits", "chars"])),
     }
 
 

@@ -10,25 +10,7 @@ const LOADING_MS = 500; // a request that takes longer is probably waiting for i
 
 const settings = () =>
   Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
-// With "Learn from this text", models learn from the text in the box while they score it. When the user replaces the
-// text by another one, the page adds the old text to the list of learned texts. The server does not keep this list, so
-// each request contains it.
-const learn = document.getElementById("learn");
-const again = document.getElementById("again");
-const forget = document.getElementById("forget");
-const MOST_LEARNED = 100; // maximum number of texts that the server accepts (MOST_LEARNED in app.py)
-let learned = []; // earlier texts that models learn from before the text in the box
-let previous = text.value; // the content of the box at the last edit
-function remember(typed) {
-  if (typed) learned = [...learned, typed].slice(-MOST_LEARNED);
-}
-function updateLearned() {
-  const n = learned.reduce((total, typed) => total + typed.length, 0);
-  again.disabled = !learn.checked;
-  forget.disabled = !learned.length;
-  document.getElementById("learned").textContent = n ? `Learned from ${n} characters before this text.` : "";
-}
-const request = (model) => ({ model, text: text.value, learned: learn.checked ? learned : null });
+const request = (model) => ({ model, text: text.value });
 const sum = (pieces) => pieces.reduce((total, [, bits]) => total + (bits ?? 0), 0);
 const length = (pieces) => pieces.reduce((total, [piece, bits]) => total + (bits === null ? 0 : [...piece].length), 0);
 const mean = (pieces) => (length(pieces) ? (sum(pieces) / length(pieces)).toFixed(2) : "no");
@@ -142,8 +124,7 @@ class Column {
 
   score() {
     return this.run(async (signal) => {
-      const body = request(this.select.value);
-      const answer = await (await this.post("/play/score", body, signal)).json();
+      const answer = await (await this.post("/play/score", request(this.select.value), signal)).json();
       this.show(answer);
       if (this === columns[0]) {
         behind.replaceChildren(...aligned(answer.text, answer).map(colored));
@@ -151,10 +132,7 @@ class Column {
       }
       const named = answer.likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
       this.next.textContent = `Likeliest next: ${named.join(", ")}`;
-      const without = answer.unlearned ? ` (${mean(answer.unlearned)} without learning)` : "";
-      const cannotLearn = " This model cannot learn, because it is not a GPT or its training split is not available.";
-      const note = body.learned && !answer.unlearned ? cannotLearn : "";
-      this.status.textContent = `Text: ${mean(answer.scored)} bits per character${without}.${note}${unknownSentence(answer.unknown)}`;
+      this.status.textContent = `Text: ${mean(answer.scored)} bits per character.${unknownSentence(answer.unknown)}`;
     });
   }
 
@@ -190,12 +168,6 @@ const update = () => (stop.disabled = !columns.some((column) => column.isWriting
 
 let scoring; // the timer that scores the text
 function changed() {
-  // If less than half of the previous text remains at the beginning, the content is a new text and not an edit.
-  let common = 0;
-  while (common < previous.length && previous[common] === text.value[common]) common += 1;
-  if (learn.checked && common < previous.length / 2) remember(previous);
-  previous = text.value;
-  updateLearned();
   clearTimeout(scoring);
   scoring = setTimeout(() => columns.forEach((column) => column.score()), DEBOUNCE_MS);
 }
@@ -206,15 +178,6 @@ function write() {
   columns.forEach((column) => column.write());
 }
 
-learn.addEventListener("change", changed);
-again.addEventListener("click", () => {
-  remember(text.value);
-  changed();
-});
-forget.addEventListener("click", () => {
-  learned = [];
-  changed();
-});
 text.addEventListener("input", changed);
 text.addEventListener("scroll", () => (behind.scrollTop = text.scrollTop));
 form.addEventListener("submit", (event) => {
