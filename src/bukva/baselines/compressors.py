@@ -99,10 +99,7 @@ sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush(
 
 
 def _ppmd(text: bytes) -> bytes:
-    """Compress a text with PPMd in a subprocess.
-
-    Threads would be slower: pyppmd acquires the GIL so often that two threads take longer than two calls in sequence.
-    """
+    """Compress a text with PPMd in a subprocess."""
     return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
 
 

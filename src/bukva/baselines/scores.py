@@ -47,10 +47,7 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
-    """Return the losses in nats of all scored ids, by name of the baseline and name of the split.
-
-    The name of the baseline of order 6 is "ngram_6". Each array has the shape (n,), for n scored ids of the split.
-    """
+    """Return the losses in nats of all scored ids, by name of the baseline and name of the split."""
     result: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
     for split in text.held_out_splits:
         works = text.passages(split, max(orders) - 1)
@@ -76,10 +73,7 @@ def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed:
 
 
 def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
-    """Return the splits encoded with one id per character, and the number of different ids.
-
-    If an id of `tokenizer` is a byte or a token, the splits are decoded, and then encoded with a character tokenizer.
-    """
+    """Return the splits encoded with one id per character, and the number of different ids."""
     if tokenizer.alphabet is not None:
         return splits, len(tokenizer)
     texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}

@@ -301,11 +301,7 @@ app.add_typer(sweep.app, name="sweep")
 
 
 def _trained_gpt() -> Path:
-    """Return the folder of the trained GPT.
-
-    Raises:
-        BukvaError: the GPT is not trained yet, or data/split has no encoded text (*.npy).
-    """
+    """Return the folder of the trained GPT."""
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
         raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")

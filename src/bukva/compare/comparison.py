@@ -209,10 +209,7 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Describe in one sentence the kind of text to which the verdicts apply. Return a list with this sentence.
-
-    The list is empty if `split.strategy` has an unknown value.
-    """
+    """Describe in one sentence the kind of text to which the verdicts apply."""
     strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:
         return []

@@ -150,10 +150,7 @@ def _setting(key: str, results: list[Result], model: str) -> Setting:
 
 
 def _differing(results: list[Result]) -> dict[str, str]:
-    """Return the parameters in which results that share one training differ from the first of these results.
-
-    The keys are the names of the results that differ. The values are the differing parameters as "key=value, ...".
-    """
+    """Return the parameters in which results that share one training differ from the first of these results."""
     first = results[0].flat_params
     changed = {
         result.revision.name: [f"{key}={value}" for key, value in result.flat_params.items() if first.get(key) != value]
@@ -219,10 +216,7 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
 
 
 def _settings_of_texts(a: Result, b: Result) -> str:
-    """List the differing parameters that affect the text, as " (key: value in b and value in a, ...)".
-
-    Return "" if no such parameter differs. In this case, the files of the text have changed.
-    """
+    """List the differing parameters that affect the text, as " (key: value in b and value in a, ...)"."""
     keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
     differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
     named = ", ".join(f"{key}: {b.flat_params[key]} and {a.flat_params.get(key)}" for key in differing)

@@ -156,13 +156,7 @@ def _undecided(other: Try) -> BukvaError:
 
 
 def _check_same_score(a: Setting, b: Setting, name: str) -> None:
-    """Check that `a` and `b` are scored on the same text and in the same way.
-
-    name: name of `b` for the message.
-
-    Raises:
-        BukvaError: the parameters or the code of `b` change the text or the computation of scores.
-    """
+    """Check that `a` and `b` are scored on the same text and in the same way."""
     for split in a.result.about["text"]:
         if why := why_incomparable(a.result, b.result, split):
             raise BukvaError(why)
@@ -184,10 +178,7 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
 
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
-    """Test `opened`, a changed setting, after 1, 2, 4 and 8 seeds until there is a verdict. Return it with the verdict.
-
-    Missing seeds are trained before each test. If the last test does not decide, the verdict is "cannot tell".
-    """
+    """Test `opened`, a changed setting, after 1, 2, 4 and 8 seeds until there is a verdict."""
     level = ledger.next_level
     known = noise_floor(list(ledger.groups.values()), records.floor(baseline.family, SPLIT, without=ledger.groups))
     print_line(
@@ -218,10 +209,7 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
 
 
 def _over_text(a: Setting, b: Setting) -> Estimate:
-    """Return the difference between the mean scores of `b` and `a` on val, b minus a. The means are over the seeds.
-
-    The standard error of the difference covers the choice of the text, but not the variation between seeds.
-    """
+    """Return the difference between the mean scores of `b` and `a` on val, b minus a."""
     units = Units.of(a.result.characters.chars[SPLIT])
     means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
     return compare_text(means[0], means[1], units).estimate
@@ -294,11 +282,7 @@ def _setting(name: str, model: str) -> Setting:
 
 
 def _recorded(trained: Trained, model: str) -> Setting:
-    """Return all trainings with the key of `trained`, whatever its name means since the last commit.
-
-    Raises:
-        BukvaError: no experiment and no commit before HEAD has such a training.
-    """
+    """Return all trainings with the key of `trained`, whatever its name means since the last commit."""
     results = read_results(experiments())
     with suppress(BukvaError):  # the name is unknown
         results = [*results_of([trained.name]), *results]  # also fetches scores that are not in DVC's cache
@@ -326,11 +310,7 @@ def _trained(setting: Setting) -> Trained:
 
 
 def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
-    """Return `setting` with trainings for at least n consecutive seeds. Missing seeds are trained.
-
-    Raises:
-        BukvaError: a seed is missing and the code or data of the checkout differ from the setting, or a training fails.
-    """
+    """Return `setting` with trainings for at least n consecutive seeds."""
     _check_checkout(setting, n)
     if missing := _missing(setting, n):
         for seed in missing:
@@ -370,22 +350,14 @@ def _check_checkout(setting: Setting, n: int) -> None:
 
 
 def _free_name(name: str) -> str:
-    """Return `name` if no experiment has this name. Otherwise, return the first free name of NAME-2, NAME-3, ...
-
-    DVC refuses a second experiment with the same name. `dvc exp run --force` would accept the name, but would also
-    rerun stages that have not changed.
-    """
+    """Return `name` if no experiment has this name."""
     taken = {experiment.name for experiment in experiments()}
     numbered = (f"{name}-{n}" for n in count(2))
     return next(free for free in chain([name], numbered) if free not in taken)
 
 
 def _train(setting: Setting, seed: int, print_line: PrintLine) -> None:
-    """Run an experiment with the parameters of `setting` and another seed, without changing the checkout.
-
-    Raises:
-        BukvaError: the experiment fails. The message contains the path of the log.
-    """
+    """Run an experiment with the parameters of `setting` and another seed, without changing the checkout."""
     run_name, log = _free_name(f"{setting.name}-s{seed}"), project_root() / LOG
     params, section = setting.result.params, f"train_{setting.model}"
     wanted = {**params, section: {**params[section], "seed": seed}}

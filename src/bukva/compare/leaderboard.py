@@ -139,10 +139,7 @@ def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """Compare each setting with the first one, the baseline, and return one row for each setting.
-
-    The p-values are corrected for the number of comparisons.
-    """
+    """Compare each setting with the first one, the baseline, and return one row for each setting."""
     baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]

@@ -189,11 +189,7 @@ def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
 
 
 def _lines() -> list[str]:
-    """Return the lines of the ledger file or of its copy, whichever has more lines.
-
-    Raises:
-        BukvaError: the lines of the shorter file are not the first lines of the longer file.
-    """
+    """Return the lines of the ledger file or of its copy, whichever has more lines."""
     tracked, copy = (_read(project_root() / path) for path in (FILE, COPY))
     shorter, longer = sorted((tracked, copy), key=len)
     if longer[: len(shorter)] != shorter:

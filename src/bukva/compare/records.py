@@ -55,10 +55,7 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
-    """Combine two lists of records, and keep one record for each seed group: the record with the most seeds.
-
-    If several records of a group have the same number of seeds, the first of them is kept.
-    """
+    """Combine two lists of records, and keep one record for each seed group: the record with the most seeds."""
     known: dict[tuple[str, str], Record] = {}
     for record in (*before, *more):
         key = record["family"], record["group"]

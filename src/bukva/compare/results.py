@@ -139,10 +139,7 @@ def _files() -> list[str]:
 
 
 def _with_results(name: str) -> Revision:
-    """Return the revision with this name. If HEAD has no valid result, "HEAD" means the experiment "baseline" instead.
-
-    The experiment must have started from the commit HEAD. If there is no such experiment, return HEAD.
-    """
+    """Return the revision with this name."""
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
         saved = [each for each in experiments() if (each.name, each.baseline) == (baseline.NAME, revision.commit)]
@@ -170,10 +167,7 @@ def _read(revision: Revision) -> Result:
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
-    """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid.
-
-    They are valid if all of them come from the same run of the pipeline.
-    """
+    """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid."""
     if not params:
         return f"{PARAMS} is missing or not valid"
     if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():

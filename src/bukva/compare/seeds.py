@@ -72,12 +72,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the paths of all files in the project on which the training of `model` depends, such as its code.
-
-    Raises:
-        BukvaError: the training has not run, or git does not track one of the files. DVC's queue copies only files that
-            git tracks.
-    """
+    """Return the paths of all files in the project on which the training of `model` depends, such as its code."""
     stage = trained_models()[model].stage
     if stage not in lock:
         raise BukvaError(
@@ -94,10 +89,7 @@ def _files(model: str, lock: StageRecords) -> list[str]:
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Find finished results with the code of the checkout and the parameters `params`. The seed of `model` may differ.
-
-    Return the place of each result by its seed: "experiment NAME", "HEAD" or "workspace".
-    """
+    """Find finished results with the code of the checkout and the parameters `params`."""
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
@@ -117,10 +109,7 @@ def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Find queued and running experiments with the parameters `params` and unchanged `files`. The seed may differ.
-
-    Return the state and name of each experiment by its seed, as "queued NAME" or "running NAME".
-    """
+    """Find queued and running experiments with the parameters `params` and unchanged `files`."""
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     states = {}
     for state in unfinished():
@@ -133,10 +122,7 @@ def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: l
 
 
 def _queue(seed: int, model: str) -> str:
-    """Queue an experiment with another seed, and return its name.
-
-    The name is MODEL-sSEED, or MODEL-sSEED-2, MODEL-sSEED-3, ... if names are taken.
-    """
+    """Queue an experiment with another seed, and return its name."""
     taken = {*(each.name for each in experiments()), *(state.name for state in unfinished())}
     first_choice = f"{model}-s{seed}"
     name = next(name for i in count(1) if (name := first_choice if i == 1 else f"{first_choice}-{i}") not in taken)

@@ -58,11 +58,7 @@ SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": 
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """Reject aliases of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251.
-
-    The error message contains the name to use instead. All other values are returned unchanged, and a later validator
-    accepts or rejects them.
-    """
+    """Reject aliases of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251."""
     if not isinstance(encoding, str) or encoding in names.ENCODINGS:
         return encoding
     try:

@@ -81,14 +81,7 @@ def memory_bytes() -> int:
 
 
 def _limits(*names: str) -> Iterator[list[int]]:
-    """Yield the numbers in the files `names` for each control group (cgroup) that limits this process.
-
-    These groups are the group of the process and the groups above it. Groups without a limit are skipped.
-
-    cgroup v2 has one file for each limit ("150000 100000", or "max 100000" for no limit). cgroup v1 has one file for
-    each number (-1 for no quota). In a container, /proc/self/cgroup may show the path of the group on the host,
-    although the container sees the files of the group in the root folder.
-    """
+    """Yield the numbers in the files `names` for each control group (cgroup) that limits this process."""
     for line in MEMBERSHIP.read_text().splitlines() if MEMBERSHIP.exists() else ():
         _, controllers, group = line.split(":", 2)
         for controller, folder in itertools.product(

@@ -36,13 +36,7 @@ def end_with_dvc() -> None:
 
 
 def _watch() -> None:
-    """Wait until DVC has ended, then send SIGTERM to this process.
-
-    DVC may have started this process through a shell, so all parent processes are searched for DVC. If several
-    processes train together, torch's launcher has started them, and each process watches only the launcher. When the
-    launcher receives SIGTERM, it forwards the signal. If a process also watched DVC, it would receive a second SIGTERM
-    and end without saving a checkpoint.
-    """
+    """Wait until DVC has ended, then send SIGTERM to this process."""
     parents = psutil.Process().parents()
     is_launched = "TORCHELASTIC_RUN_ID" in os.environ
     watched = parents[0] if is_launched else next(filter(_is_dvc, parents), parents[0])

@@ -35,11 +35,7 @@ def unpack(content: bytes) -> Any:
 
 
 def _structure(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return the nested state `value` in a form that JSON can represent. Add the tensors of the state to `tensors`.
-
-    In the result, each tensor is replaced by its name in `tensors`. Each dictionary is replaced by a list of pairs,
-    because keys in JSON are always strings.
-    """
+    """Return the nested state `value` in a form that JSON can represent."""
     if isinstance(value, Tensor):
         name = str(len(tensors))
         tensors[name] = value.detach().cpu().contiguous().clone()

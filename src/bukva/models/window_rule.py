@@ -186,12 +186,7 @@ def nats_of_passages(
 
 @contextmanager
 def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Yield a function like `map` that computes several batches in parallel, each batch in one thread.
-
-    Several threads for the same batch would often wait for each other. With one thread for each batch, the result also
-    does not depend on the number of threads. If there is only one batch, yield `map` itself, and let torch use all
-    threads.
-    """
+    """Yield a function like `map` that computes several batches in parallel, each batch in one thread."""
     n_threads = torch.get_num_threads()
     if min(n_threads, n_batches) == 1:
         yield map
@@ -253,13 +248,7 @@ def batches(
 
 
 def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """Return the W windows that score all passages, as a (W, 4) array with one window in each row.
-
-    The columns are four indices into the concatenated ids of all passages: the start of the passage, the start of the
-    window, the first id that the window scores, and the end of the passage. A window scores neither context nor ids
-    that an earlier window has scored. The first window of a passage uses at most `block_size - stride + 1` ids of
-    context, like the later windows. If the passage has more context, its first ids are skipped.
-    """
+    """Return the W windows that score all passages, as a (W, 4) array with one window in each row."""
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
     skipped = np.maximum(0, n_context - (block_size - stride + 1))
     n_windows = 1 + np.maximum(0, -(-(lengths - skipped - 1 - block_size) // stride))
@@ -272,10 +261,7 @@ def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.N
 
 
 def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Round each length up to one of the numbers 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on.
-
-    This reduces the number of different shapes, because the first forward pass with a new shape is slow on a CPU.
-    """
+    """Round each length up to one of the numbers 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on."""
     n_bits = np.frexp(lengths - 1)[1]  # exponent of the next power of two
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters

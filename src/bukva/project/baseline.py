@@ -68,11 +68,7 @@ def undo_command() -> str:
 
 
 def _restore(commit: str, lock: StageRecords) -> str:
-    """Return the DVC command that restores the outputs of all stages to their state in `commit`.
-
-    `lock` is the content of dvc.lock in this commit. Return "" if DVC's cache lacks some of the outputs and the project
-    has no DVC remote.
-    """
+    """Return the DVC command that restores the outputs of all stages to their state in `commit`."""
     kept_by_dvc = [digest for path, digest in outputs(lock).items() if not file_at(commit, path)]
     try:
         if all(map(cached_files, kept_by_dvc)):
@@ -92,10 +88,7 @@ def lock_of_baseline(commit: str) -> StageRecords:
 
 
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
-    """Return why the results in the checkout cannot be saved as the baseline of `commit`, and what to do.
-
-    Return "" if they can be saved. `commit` is the last commit, and `lock` is the content of dvc.lock in the checkout.
-    """
+    """Return why the results in the checkout cannot be saved as the baseline of `commit`, and what to do."""
     if not commit:
         return "the project has no git commit yet. Commit the project first."
     if commit_of(NAME):
@@ -118,11 +111,7 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
 
 
 def _save(commit: str) -> None:
-    """Save the results as a DVC experiment. It is a git commit after `commit` that changes only the results.
-
-    `dvc exp save` is not used, because it also saves all other edits of tracked files. A later `dvc exp apply` would
-    then restore these edits.
-    """
+    """Save the results as a DVC experiment."""
     present = [path for path in RESULTS if (project_root() / path).exists()]
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
@@ -134,20 +123,13 @@ def _save(commit: str) -> None:
 
 
 def _saved_baseline(commit: str) -> str:
-    """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none.
-
-    An experiment `baseline` is ignored if its params.yaml differs from the params.yaml in `commit`.
-    """
+    """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none."""
     saved = _experiment_commits().get((NAME, commit), "")
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
 def _experiment_commits() -> dict[tuple[str, str], str]:
-    """Return the commit of each DVC experiment.
-
-    A key is a pair: the name of the experiment, and the commit from which the experiment started. The dict is empty if
-    git is missing, or if the folder is not a repository.
-    """
+    """Return the commit of each DVC experiment."""
     with contextlib.suppress(BukvaError):
         return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
     return {}

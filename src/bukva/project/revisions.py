@@ -243,21 +243,14 @@ def unfinished() -> list[Unfinished]:
 
 
 def _running(process: Any) -> str:
-    """Return "running", or "interrupted" if the process of the experiment has ended.
-
-    This check is needed because DVC lists a killed experiment as running.
-    """
+    """Return "running", or "interrupted" if the process of the experiment has ended."""
     import psutil
 
     return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
 def _failed(process: Any) -> str:
-    """Return "failed: CAUSE", or "failed" if the cause is unknown.
-
-    The cause is the name of the failed stage with the last line of its output, or the reason why DVC cannot run
-    experiments in this folder.
-    """
+    """Return "failed: CAUSE", or "failed" if the cause is unknown."""
     log = Path((process and process.stdout) or "")
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     output, _, error = text.partition("ERROR: failed to reproduce '")

@@ -42,10 +42,7 @@ def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> N
 
 
 def _save_verdict(comparison: Comparison) -> bool:
-    """Save a verdict as a tag and an artifact of the MLflow run of setting B. Return whether it was saved.
-
-    The verdict is not saved if B did not run in this project.
-    """
+    """Save a verdict as a tag and an artifact of the MLflow run of setting B."""
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.model}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}

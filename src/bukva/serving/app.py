@@ -186,12 +186,7 @@ _building = threading.Lock()
 
 @lru_cache(CACHED_PAGES)
 def _page(name: str, _: object) -> str:
-    """Return the report of a result, or the page of all experiments.
-
-    Args:
-        name: an experiment, a branch, a tag, a commit or "workspace"; "" for all experiments.
-        _: the return value of `_state`. It is part of the cache's key, so a page is rebuilt when a result has changed.
-    """
+    """Return the report of a result, or the page of all experiments."""
     if not name:
         return overview(LINKS, served=True)
     here = f"/runs/{quote(name)}"
@@ -204,10 +199,7 @@ def _page(name: str, _: object) -> str:
 
 
 def _state() -> tuple[object, ...]:
-    """Return values that change whenever a result changes.
-
-    They are the git refs, which include experiments, and the modification times of the files in WATCHED.
-    """
+    """Return values that change whenever a result changes."""
     files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
@@ -216,12 +208,7 @@ def _state() -> tuple[object, ...]:
 
 
 def _playground(choices: list[Choice], sample: Sample) -> str:
-    """Return the page of the playground.
-
-    Args:
-        choices: one or more models to choose from.
-        sample: the initial settings.
-    """
+    """Return the page of the playground."""
     answers = Path(paths()["answers"])
     prompts = read_json(answers)["prompts"] if answers.exists() else []
     # model B is from another experiment than model A, if possible
@@ -246,11 +233,7 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """Score a text for the playground.
-
-    Return the `text` in the Unicode form that is scored (see `Writer.composed`), the `scored` pieces of the text with
-    their bits, and the `unknown` characters. Unknown characters are not in the vocabulary, so they are not scored.
-    """
+    """Score a text for the playground."""
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 

@@ -160,16 +160,7 @@ class Writer:
         }
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """Drop or replace the unknown characters of a text, and check that the model can read the result.
-
-        Args:
-            name: PROMPT or TEXT. Error messages contain this name, and the minimum length of the text depends on it.
-            text: the text.
-            unknown: what to do with characters outside the vocabulary (see `generate`).
-
-        Raises:
-            BukvaError: the result still has unknown characters, or is too short.
-        """
+        """Drop or replace the unknown characters of a text, and check that the model can read the result."""
         readable = without_unknown(self.tokenizer, text, unknown)
         try:
             n_ids = len(self.tokenizer.encode(readable))

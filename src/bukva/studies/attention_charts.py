@@ -80,10 +80,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
 
 
 def _two_roles(scores: dict[str, float]) -> str:
-    """Format the best role of a head with its score. `scores` contains the score of each role, by name of the role.
-
-    If the second-best role has a score of at least SECOND_ROLE, this role is added on a second line.
-    """
+    """Format the best role of a head with its score."""
     (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
@@ -91,17 +88,7 @@ def _two_roles(scores: dict[str, float]) -> str:
 def _cells(
     rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float, scheme: str, size: int
 ) -> alt.LayerChart:
-    """Draw a table whose cells contain text and have colors.
-
-    Args:
-        rows: one row per cell.
-        x, y: the encodings that give the position of a cell.
-        value: the column of `rows` that gives the color. Larger values are darker.
-        text: the encoding that gives the text of a cell.
-        top: the value with the darkest color. The color scale begins at 0.
-        scheme: the name of the color scale in Vega.
-        size: the font size in pixels.
-    """
+    """Draw a table whose cells contain text and have colors."""
     base = alt.Chart(rows).encode(x=x, y=y)
     color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))

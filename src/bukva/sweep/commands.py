@@ -166,14 +166,7 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
 
 
 def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
-    """Return a sweep that starts from the checked-out commit.
-
-    name: name that the user chose. A digest is appended to this name.
-    plan: settings and options of the command. The digest is computed from the commit and from these texts.
-
-    Raises:
-        BukvaError: tracked files differ from the last commit, or only one of `address` and `storage` is given.
-    """
+    """Return a sweep that starts from the checked-out commit."""
     if changed := run_git(project_root(), *EDITED).splitlines():
         raise BukvaError(
             f"{changed[0][3:]} differs from the last commit, but experiments start from a commit. Commit the file, or "
@@ -189,13 +182,7 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
 
 
 def _location(sweep: Sweep) -> TrialLocation:
-    """Push the commit of a sweep to the origin, the git repository that trials clone. Return where the trials run.
-
-    On a cluster, the origin is the git remote named `origin`. Otherwise, the origin is the repository on this machine.
-
-    Raises:
-        BukvaError: the sweep runs on a cluster but the project has no DVC remote, or the origin does not answer.
-    """
+    """Push the commit of a sweep to the origin, the git repository that trials clone."""
     root = project_root()
     if sweep.address and not has_remote():
         raise BukvaError(

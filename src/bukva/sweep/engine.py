@@ -98,13 +98,7 @@ def run(
 
 
 def _fit(name: str, tuner: Any) -> Any:
-    """Run a Ray Tune tuner and return the results of all trials.
-
-    After Ctrl-C, Tune returns normally, even if some trials have not started. This function raises an error instead.
-
-    Raises:
-        BukvaError: another process runs this sweep, or Ctrl-C interrupted the sweep.
-    """
+    """Run a Ray Tune tuner and return the results of all trials."""
     before = signal.getsignal(signal.SIGINT)
     try:
         with driver_lock(name).acquire(timeout=LOCK_SECONDS):
@@ -170,13 +164,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
 
 
 def _check_head(address: str) -> None:
-    """Check that the head of a Ray cluster answers. The head is the machine that the other machines join.
-
-    The check runs in a separate process, because Ray kills the calling process if the token is missing.
-
-    Raises:
-        BukvaError: the head does not answer.
-    """
+    """Check that the head of a Ray cluster answers."""
     command = [str(Path(sys.executable).with_name("ray")), "status", "--address", address]
     try:
         subprocess.run(command, capture_output=True, check=True, timeout=ANSWER_SECONDS)

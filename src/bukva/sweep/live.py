@@ -67,10 +67,7 @@ def _state(trial: Any) -> str:
 
 
 def _val(trial: Any) -> str:
-    """Return the last score of a trial on the validation split as text. Return "" before the first score.
-
-    If the trial has failed, return the error message instead.
-    """
+    """Return the last score of a trial on the validation split as text."""
     if _state(trial) == "failed":
         last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
         return last_line.partition("Error: ")[2] or last_line

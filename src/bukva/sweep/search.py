@@ -84,16 +84,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
 
 
 def _valid(values: Sequence[Sequence[str]]) -> Training:
-    """Return section `train_gpt` of params.yaml after the first valid combination of settings is applied.
-
-    Several combinations are tried, because a value can be invalid with some of the other values. For example, `n_head`
-    must divide `n_embd`.
-
-    values: for each setting, the list of its possible values as `KEY=VALUE`.
-
-    Raises:
-        BukvaError: the first MAX_INVALID combinations are invalid. The message describes the first combination.
-    """
+    """Return section `train_gpt` of params.yaml after the first valid combination of settings is applied."""
     mistakes = []
     for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
         try:
@@ -182,9 +173,5 @@ def pruning_rule(training: Training) -> "TrialScheduler":
 
 
 def _first_rung(training: Training) -> int:
-    """Return the step at which trials are first compared (the first rung of successive halving).
-
-    Tune multiplies this step by REDUCTION_FACTOR for each later rung. The added 1 avoids a rung at the last step, where
-    a trial must not be stopped.
-    """
+    """Return the step at which trials are first compared (the first rung of successive halving)."""
     return training.n_steps // REDUCTION_FACTOR**RUNGS + 1

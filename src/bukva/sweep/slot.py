@@ -101,10 +101,7 @@ def _lock_free_slot(slots: Path) -> Iterator[Path]:
 
 
 def _wait_for_processes(clone: Path) -> None:
-    """Wait until the stages of earlier trials in `clone` have ended. Kill the stages that still run after SAVE_SECONDS.
-
-    A stage needs some seconds to save its state after its trial was killed or stopped.
-    """
+    """Wait until the stages of earlier trials in `clone` have ended."""
 
     def is_stage_here(process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
@@ -117,10 +114,7 @@ def _wait_for_processes(clone: Path) -> None:
 
 
 def _check_out(clone: Path, location: TrialLocation) -> None:
-    """Check out `location.commit` in `clone`. If the clone does not exist, create it.
-
-    Untracked files are removed. Files that git ignores remain, because DVC reuses outputs that are still valid.
-    """
+    """Check out `location.commit` in `clone`."""
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
         run_git(clone.parent, "clone", "--quiet", "--no-checkout", location.origin, str(clone))
@@ -131,21 +125,13 @@ def _check_out(clone: Path, location: TrialLocation) -> None:
 
 
 def _check_packages(lock: Path) -> None:
-    """Check that the installed packages have the versions in the file `lock`. Results depend on these versions.
-
-    Raises:
-        BukvaError: a package is missing or has another version.
-    """
+    """Check that the installed packages have the versions in the file `lock`."""
     for wrong in wrong_packages(lock):
         raise BukvaError(f"{socket.gethostname()}: {wrong}. Install the versions in its {lock.name}.")
 
 
 def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
-    """Configure the cache that DVC uses in `folder`, the project in a slot.
-
-    Without a cluster, DVC uses the cache and the local settings of `location.project`. On a cluster, all slots of a
-    machine share the cache <slots>/cache.
-    """
+    """Configure the cache that DVC uses in `folder`, the project in a slot."""
     from dvc.config import Config
 
     cache = str(slots / "cache")

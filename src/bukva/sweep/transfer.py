@@ -124,10 +124,7 @@ def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
 
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
-    """Return the entries of DVC's run cache for the current state of a stage.
-
-    Each entry is a pair of the stage's key in the cache and a file name.
-    """
+    """Return the entries of DVC's run cache for the current state of a stage."""
     from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC has no public function for this
 
     key = _get_stage_hash(stage) if _can_hash(stage) else ""

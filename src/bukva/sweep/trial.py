@@ -134,16 +134,7 @@ class Report:
 
 
 def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> None:
-    """Run `dvc exp run` in `folder`, and report the progress of the trial while DVC runs.
-
-    The output of DVC is written to .bukva/sweeps/logs.
-
-    name: name of the trial and of its experiment.
-    options: other options of `dvc exp run`.
-
-    Raises:
-        BukvaError: `dvc exp run` failed.
-    """
+    """Run `dvc exp run` in `folder`, and report the progress of the trial while DVC runs."""
     log = project_root() / ".bukva" / "sweeps" / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w+", encoding="utf-8", errors="replace") as file:
@@ -174,11 +165,7 @@ def _enter_project(folder: Path, location: TrialLocation) -> None:
 
 
 def _retry(call: Callable[[], T]) -> T:
-    """Return the result of `call`. Repeat a failed call, because a git or DVC remote may be unavailable for some time.
-
-    Raises:
-        BukvaError: `call` has failed for PUSH_SECONDS.
-    """
+    """Return the result of `call`."""
     return Retrying(
         retry=retry_if_exception_type(BukvaError),
         wait=wait_exponential(max=MAX_PAUSE_SECONDS),

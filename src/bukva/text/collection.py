@@ -140,22 +140,14 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 
 
 def _last_end(text: bytes) -> int:
-    """Return where to cut a text into pieces: after its last line feed, else after its last space.
-
-    Without either, cut before the last character. This character may be a carriage return, which must not be separated
-    from a line feed in the next piece.
-    """
+    """Return where to cut a text into pieces: after its last line feed, else after its last space."""
     return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(CONTINUATION)) - 1
 
 
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one work to the file, and return its row of the table of works.
-
-    If reading a piece raises a BukvaError, remove the part of the work that was already written, call `on_bad` and
-    return None. If `on_bad` is None, raise the error.
-    """
+    """Append one work to the file, and return its row of the table of works."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
@@ -175,10 +167,7 @@ def _write(
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Rewrite a text file so that its works are in the order of the table.
-
-    At most PIECE_BYTES of text are in memory at a time.
-    """
+    """Rewrite a text file so that its works are in the order of the table."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

@@ -33,10 +33,7 @@ def ids_file(path: Path, dtype: np.dtype[np.unsignedinteger]) -> Iterator[Callab
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[np.unsignedinteger], n: int) -> None:
-    """Write the header of a .npy file with n ids.
-
-    numpy pads the header, so its length does not depend on n and the header can be overwritten later.
-    """
+    """Write the header of a .npy file with n ids."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
     np.lib.format.write_array_header_1_0(file, header)
 

@@ -141,11 +141,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """Return the fraction of the letters that each main script has, by name of the script, in descending order.
-
-    A script is a main script if at least the fraction MAIN of the letters belong to it. Kana (Hiragana and Katakana)
-    and Han letters are counted as the script "Japanese" if at least the fraction KANA_SHARE of the letters are kana.
-    """
+    """Return the fraction of the letters that each main script has, by name of the script, in descending order."""
     total = sum(letters.values())
     shares = {script: count / total for script, count in letters.items()}
     if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:

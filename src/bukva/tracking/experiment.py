@@ -73,10 +73,7 @@ class Experiment:
         return f"{self.shown}: {', '.join(parts)}" if parts else self.shown
 
     def _brief(self, changed: str) -> str:
-        """Shorten a parameter. `model.n_head=8` becomes `n_head=8`, and `train_gpt.seed=1` becomes `gpt.seed=1`.
-
-        The section remains if several sections have a parameter with this name: `seed=1` would be ambiguous.
-        """
+        """Shorten a parameter."""
         brief = changed.partition(".")[2]
         keys = [key.partition(".")[2] for key in self.params]
         return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")

@@ -282,10 +282,7 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
-        """Suppress disk errors in the `with` block.
-
-        Only the first error of this writer is printed.
-        """
+        """Suppress disk errors in the `with` block."""
         try:
             yield
         except OSError as error:

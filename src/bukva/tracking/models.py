@@ -79,14 +79,7 @@ def log_model(
 
 
 def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write a trained model to the new folder `folder`, in MLflow's format.
-
-    Copies of the code and the weights remain in the parent of `folder`.
-
-    artifact: folder of the model's files in the journal.
-    event: event in `journal` that `JournalWriter.model` wrote.
-    model: entry that MLflow has created for the model.
-    """
+    """Write a trained model to the new folder `folder`, in MLflow's format."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
@@ -107,11 +100,7 @@ def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Return MLflow's signature of a model: the columns of input and output, and the parameters of a request.
-
-    An input row has a prompt to continue or a text to score. The default values of the request parameters are the
-    values of `sample.*` in `params`.
-    """
+    """Return MLflow's signature of a model: the columns of input and output, and the parameters of a request."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
@@ -155,12 +144,7 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Add a scored model to MLflow's registry, unless the registry already has it. Then update the tags of its version.
-
-    name: name of the model in the registry.
-    start: start event of the journal of stage evaluate.
-    bits: score on SCORED_ON in bits per character.
-    """
+    """Add a scored model to MLflow's registry, unless the registry already has it."""
     tags = {"bukva.experiment": start["experiment"]}
     if edited := start.get("edited"):  # the commit cannot produce this version
         tags["bukva.edited"] = ", ".join(edited)
@@ -183,12 +167,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and the split parameters.
-
-    Two scores are comparable if their digests are equal.
-
-    start: start event of the journal of stage evaluate.
-    """
+    """Return a digest of the cleaned text and the split parameters."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}

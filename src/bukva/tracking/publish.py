@@ -53,16 +53,7 @@ def publish(params: Params) -> None:
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether a journal (a file with results for MLflow) must be written for the current outputs of a stage.
-
-    A stage with a finished journal needs a new one if the files in the journal differ from the files in the checkout.
-    This happens after an edit is undone, because DVC then restores earlier outputs.
-
-    A stage without a finished journal needs one if its entries in dvc.lock and in the dvc.lock of the baseline differ.
-    The baseline is the experiment or commit from which this experiment started. If both entries are equal, the stage is
-    not part of this experiment. Stage evaluate also needs a journal if the experiment trained a model, because MLflow
-    registers only models that have a score.
-    """
+    """Return whether a journal (a file with results for MLflow) must be written for the current outputs of a stage."""
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
     if finished:
@@ -73,10 +64,7 @@ def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bo
 
 
 def _has_present_files(journal: Journal) -> bool:
-    """Return whether the artifacts of a journal equal the files in the checkout.
-
-    Artifacts whose files do not exist in the checkout are skipped.
-    """
+    """Return whether the artifacts of a journal equal the files in the checkout."""
     return all(
         _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
@@ -85,10 +73,7 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Return the SHA-256 of each file in the folder `path`, by relative path.
-
-    If `path` is a file, return its SHA-256 with the key `.`.
-    """
+    """Return the SHA-256 of each file in the folder `path`, by relative path."""
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 

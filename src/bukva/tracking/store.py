@@ -94,11 +94,7 @@ def experiment_name() -> str:
 
 
 def _database() -> "URL | None":
-    """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite.
-
-    The URL contains the driver (`sqlite+pysqlite`). With `sqlite:///`, MLflow would not decode
-    the path, and would create a parent folder a%3Fb instead of a?b.
-    """
+    """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite."""
     from sqlalchemy.engine import make_url
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
@@ -270,17 +266,7 @@ def connect() -> Store:
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
-    """Create the database if it is missing. Check that it can be read and that it belongs to this project.
-
-    The tables are created in a temporary file, because MLflow cannot open a database whose creation was interrupted.
-    The check reports a locked or broken database within seconds. MLflow itself would retry for 100 s or more.
-
-    path: file of the database.
-    artifacts: URI of the folder for artifacts of this project.
-
-    Raises:
-        BukvaError: the database stores artifacts in another project.
-    """
+    """Create the database if it is missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
 

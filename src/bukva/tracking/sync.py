@@ -157,18 +157,12 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return the MLflow runs by identifier.
-
-    The identifier is `Journal.id` for the run of a stage, and `Experiment.key` for the run of an experiment.
-    """
+    """Return the MLflow runs by identifier."""
     return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
 
 
 def _is_complete(run: "Run | None", journal: Journal) -> bool:
-    """Return whether `run`, the MLflow run of a stage execution, has everything from its journal.
-
-    Return True for a run that a user has deleted, so that the run is not created again. Return False if `run` is None.
-    """
+    """Return whether `run`, the MLflow run of a stage execution, has everything from its journal."""
     if run is None or _is_deleted(run):
         return run is not None
     status = journal.status()[0]
@@ -187,11 +181,7 @@ def _synced(run: "Run") -> int:
 
 
 def _unsent_digest(notes: Path, parent: "Run") -> str:
-    """Return the digest of the notes of an experiment, or "" if MLflow already has these notes.
-
-    notes: folder with the tags and files that were added to the experiment.
-    parent: MLflow run of the experiment.
-    """
+    """Return the digest of the notes of an experiment, or "" if MLflow already has these notes."""
     files = [file for file in sorted(notes.rglob("*")) if file.is_file() and not file.name.startswith(".")]
     current = digest([(str(file.relative_to(notes)), sha256(file)) for file in files]) if files else ""
     return "" if parent.data.tags.get(NOTES) == current else current
@@ -199,10 +189,7 @@ def _unsent_digest(notes: Path, parent: "Run") -> str:
 
 @contextlib.contextmanager
 def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
-    """Append errors in the content of `folder` to `troubles` instead of raising them.
-
-    Other folders can then still be sent. Errors of the MLflow store are raised.
-    """
+    """Append errors in the content of `folder` to `troubles` instead of raising them."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -217,10 +204,7 @@ def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
 
 
 def _send(store: Store, journal: Journal) -> None:
-    """Send the new events of a journal to the MLflow run of its stage, and some also to the run of the experiment.
-
-    Missing runs are created. If a user has deleted the run of the experiment, nothing is sent.
-    """
+    """Send the new events of a journal to the MLflow run of its stage, and some also to the run of the experiment."""
     sent = _by_identity(store.runs(journal.key))
     parent = sent.get(journal.key) or store.create(journal.start)
     if _is_deleted(parent):
@@ -246,11 +230,7 @@ def _send(store: Store, journal: Journal) -> None:
 
 
 def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
-    """Send the parameters and datasets of a stage to MLflow.
-
-    parent: run of the experiment. It gets all parameters, and the datasets of the stage.
-    run: run of the stage. It gets the parameters and the datasets of the stage.
-    """
+    """Send the parameters and datasets of a stage to MLflow."""
     from mlflow.entities import Param
 
     datasets = [_dataset(split) for split in start["datasets"]]
@@ -261,11 +241,7 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
 
 
 def _send_points(store: Store, start: Event, events: Sequence[Event], parent: "Run", run: "Run") -> None:
-    """Send metric values to MLflow.
-
-    run: run of the stage. It gets all values in `events`.
-    parent: run of the experiment. It gets the values that `_compared` selects.
-    """
+    """Send metric values to MLflow."""
     points = _points(events)
     store.log_points(run, points)
     if sizes := [event["values"][SIZE] for event in events if SIZE in event.get("values", {})]:
@@ -285,11 +261,7 @@ def _is_second(store: Store, start: Event, run: "Run") -> bool:
 
 
 def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send artifacts to MLflow. An artifact that was logged several times is sent once.
-
-    run: run of the stage. It gets all artifacts in `events`.
-    parent: run of the experiment. It gets the artifacts in SAMPLES.
-    """
+    """Send artifacts to MLflow."""
     for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
         for each in (run, parent) if (journal.start["stage"], path) in SAMPLES else (run,):
             store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
@@ -317,12 +289,7 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent
 
 
 def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list["Metric"]:
-    """Return the metric values that `parent`, the run of an experiment, does not have yet.
-
-    A value is new if the latest value of the same metric at the same step is missing or different. Times are ignored: a
-    stage that is executed again, resumed or restored logs the same curve with other times, and MLflow would add each
-    value again.
-    """
+    """Return the metric values that `parent`, the run of an experiment, does not have yet."""
     names = {point.key for point in points}
     history = [point for name in names for point in store.client.get_metric_history(parent.info.run_id, name)]
     latest = {(point.key, point.step): point.value for point in sorted(history, key=lambda point: point.timestamp)}
@@ -333,13 +300,7 @@ def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list
 
 
 def _update_parent(store: Store, start: Event) -> None:
-    """Update the status and the description of the MLflow run of an experiment.
-
-    The new status is the status of the stage execution that started last, so an earlier killed execution has no
-    effect. A description that a user has edited is kept.
-
-    start: start event of any journal of the experiment.
-    """
+    """Update the status and the description of the MLflow run of an experiment."""
     runs = store.runs(start["key"])
     parent = _by_identity(runs)[start["key"]]
     newest = max((run for run in runs if JOURNAL in run.data.tags), key=lambda run: run.info.start_time)
@@ -350,10 +311,7 @@ def _update_parent(store: Store, start: Event) -> None:
 
 
 def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, float]) -> str:
-    """Describe an experiment in Markdown.
-
-    The text contains the changed parameters, the scores, and the trainings that ran or were restored by DVC.
-    """
+    """Describe an experiment in Markdown."""
     lines = list[str]()
     if start["commit"]:
         changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start.get("edited", ())])
@@ -396,10 +354,7 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the values of all metrics in `events` except SIZE. Each value in nats per character is also in bits.
-
-    Each value has the time of its event, so that MLflow recognizes a value that was already sent.
-    """
+    """Return the values of all metrics in `events` except SIZE."""
     from mlflow.entities import Metric
 
     points: list[Metric] = []
@@ -411,11 +366,7 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """Select the metric values of a training that are also sent to the MLflow run of the experiment.
-
-    The metrics of the model MAIN keep their names. The metrics of other models get a prefix, as in
-    `bigram.val_bits_per_char`.
-    """
+    """Select the metric values of a training that are also sent to the MLflow run of the experiment."""
     from mlflow.entities import Metric
 
     model = start["stage"].removeprefix("train-")  # other stages have no such metrics

@@ -61,11 +61,7 @@ class Server:
 
 
 def _runs_of(experiment: str) -> str:
-    """Return an MLflow filter that selects the runs of an experiment by its name.
-
-    A filter cannot escape quotes, so the name is enclosed in the kind of quotes that it does not contain. If a name
-    contains both kinds, the operator LIKE is used, with the wildcard `_` in place of double quotes.
-    """
+    """Return an MLflow filter that selects the runs of an experiment by its name."""
     if "'" not in experiment:
         return f"tags.`bukva.experiment` = '{experiment}'"
     like = "LIKE" if '"' in experiment else "="

@@ -89,11 +89,7 @@ class Windows:
         return self._drawn_starts(number)[index]
 
     def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the start positions of all windows in a group of consecutive updates.
-
-        The shape is (UPDATES_PER_DRAW, B), for B windows per update. `number` is the number of the group, from 0.
-        Positions are drawn for a whole group at once, because drawing them for a single update takes just as long.
-        """
+        """Return the start positions of all windows in a group of consecutive updates."""
         n_drawn = UPDATES_PER_DRAW * self.batch_size
         drawn = np.arange(number * n_drawn, (number + 1) * n_drawn)  # window numbers that continue across epochs
         epoch, index = np.divmod(drawn, self.n_windows)
@@ -105,10 +101,7 @@ class Windows:
         return starts.reshape(UPDATES_PER_DRAW, -1)
 
     def _draw_epoch(self, number: int) -> tuple[int, Keys]:
-        """Return the start position of the first window of epoch `number`, and the keys of its window order.
-
-        `permuted` explains the keys.
-        """
+        """Return the start position of the first window of epoch `number`, and the keys of its window order."""
         rng = self._rng(number)
         n_offsets = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
         return int(rng.integers(n_offsets)), draw_keys(rng)
@@ -189,10 +182,7 @@ def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys
 
 
 def _hash(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash each 64-bit number with the finalizer of SplitMix64.
-
-    Source: Steele et al., "Fast splittable pseudorandom number generators", 2014.
-    """
+    """Hash each 64-bit number with the finalizer of SplitMix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

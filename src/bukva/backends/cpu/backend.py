@@ -43,12 +43,7 @@ class CPUStack(Stack):
         return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
-        """Return whether the compiled loops support these blocks and the input `x`.
-
-        `x` must be a float32 tensor on a CPU. All blocks must be causal and use the attention kernel `attend_fused`,
-        which a study may have replaced. The norms must be all LayerNorm or all RMSNorm. Subclasses of these norms may
-        compute something else, so they are not supported.
-        """
+        """Return whether the compiled loops support these blocks and the input `x`."""
         layers = [block.attention for block in self]
         norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}
         is_float = x.device.type == "cpu" and x.dtype == torch.float32

@@ -178,11 +178,7 @@ def _add(x: Floats, y: Floats) -> None:
 
 @compiled_sums
 def _linear(x: Floats, layer: Layer) -> Floats:
-    """Multiply the (M, N) matrix of a linear layer by `x`, (N,), and add the bias. Return (M,).
-
-    The loop reads four rows at once, one from each quarter of the matrix, so that the CPU prefetches four streams of
-    memory.
-    """
+    """Multiply the (M, N) matrix of a linear layer by `x`, (N,), and add the bias."""
     weight = layer.weight
     M, N = weight.shape
     quarter = (M + 3) // 4
@@ -203,10 +199,7 @@ def _linear(x: Floats, layer: Layer) -> Floats:
 
 @compiled_sums
 def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
-    """Apply a linear layer to `h`, (N,), and add the result to `x`, (M,), in place.
-
-    The matrix is transposed, (N, M). If h[i] is 0, the loop skips row i. After ReLU, many elements of `h` are 0.
-    """
+    """Apply a linear layer to `h`, (N,), and add the result to `x`, (M,), in place."""
     for i in range(len(h)):
         if h[i]:
             for j in range(len(x)):
@@ -265,19 +258,7 @@ def _activate(h: Floats, activation: int) -> None:
 
 @compiled_sums
 def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
-    """Compute the attention of one block for the query at position `last`.
-
-    Args:
-        qkv: (3 C,), query, key and value at position `last`, with C channels each.
-        keys: (nh, size, hs), keys by head, position and channel. The new keys are written at index `last`.
-        values: (nh, size, hs), values in the same order. The new values are written at index `last`.
-        last: index of the position.
-        cos_sin: (2, hs), cosines and sines of the rotary angles at this position; (2, 0) without rotary positions.
-        epsilon: epsilon of QK norm; negative without QK norm.
-
-    Returns:
-        (C,), the outputs of all heads before the projection.
-    """
+    """Compute the attention of one block for the query at position `last`."""
     nh, _, hs = keys.shape
     C = nh * hs
     y, weights, q = np.zeros(C, np.float32), np.empty(last + 1, np.float32), np.empty(hs, np.float32)
@@ -307,10 +288,7 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
 
 @compiled_sums
 def _norm_and_rotate(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
-    """Apply QK norm and rotary positions to `x`, (hs,), a query or a key. Write the result to `y`, (hs,).
-
-    A negative `epsilon` turns QK norm off. An empty `cos_sin` turns rotary positions off.
-    """
+    """Apply QK norm and rotary positions to `x`, (hs,), a query or a key."""
     hs, square = len(x), np.float32(0)
     for i in range(hs):
         square += x[i] * x[i]

@@ -169,11 +169,7 @@ def _shared_memory(n_bytes: int) -> Tensor:
 
 
 def _owners(sizes: Sequence[int], n: int) -> list[int]:
-    """Assign each parameter to one of `n` processes. Return the rank of the process for each parameter.
-
-    `sizes` contains the number of elements of each parameter. The largest parameters are assigned first, each to the
-    process that has the fewest elements so far.
-    """
+    """Assign each parameter to one of `n` processes."""
     owners, sums = [0] * len(sizes), [0] * n
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         owners[i] = sums.index(min(sums))
@@ -182,11 +178,7 @@ def _owners(sizes: Sequence[int], n: int) -> list[int]:
 
 
 def _run_and_exit(work: Callable[[Group], None], group: Group) -> NoReturn:
-    """Call `work` with `group`, then end this process, even if `work` raises an exception.
-
-    Rank 0 reports errors, handles signals and saves the checkpoint. So this process does not print a BukvaError. It
-    ignores SIGINT and SIGTERM, and always exits with status 0.
-    """
+    """Call `work` with `group`, then end this process, even if `work` raises an exception."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -253,19 +253,12 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _linear_back(dy: Tensor, x: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of a linear layer's weight and bias in float32. Without a bias, the second is None.
-
-    `dy` is the gradient of the layer's output, and `x` is the layer's input. Each row is one position.
-    """
+    """Return the gradients of a linear layer's weight and bias in float32."""
     return (dy.T @ x).float(), dy.float().sum(0) if has_bias else None
 
 
 def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: torch.dtype) -> tuple[Tensor, Floats]:
-    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, which has M rows of C channels.
-
-    Returns:
-        (M, C) normalized rows in `dtype`, and (M, 2) statistics for `_normed_back`: the mean and the scale of each row.
-    """
+    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, which has M rows of C channels."""
     h, stats = torch.empty_like(x, dtype=dtype), np.empty((len(x), 2), f32)
     _normalize(
         _array(x), _array(gain), _array(torch.zeros_like(gain) if shift is None else shift), *norm, _array(h), stats
@@ -276,21 +269,7 @@ def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: to
 def _normed_back(
     dh: Tensor, x: Tensor, gain: Tensor, stats: Floats, dout: Tensor, norm: Norm, has_shift: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the backward pass of a norm, and add the gradient of the residual connection around the sublayer.
-
-    Args:
-        dh: (M, C), gradient of the norm's output, for M rows of C channels.
-        x: (M, C), input of the norm.
-        gain: (C,), weight of the norm.
-        stats: (M, 2), the statistics of each row that `_normed` has returned.
-        dout: (M, C), gradient of x + sublayer(x).
-        norm: settings of the norm.
-        has_shift: whether the norm has a bias.
-
-    Returns:
-        The (M, C) gradient of `x`, the (C,) gradient of the weight, and the (C,) gradient of the bias. Without a bias,
-        the last is None.
-    """
+    """Compute the backward pass of a norm, and add the gradient of the residual connection around the sublayer."""
     dx, dgain, dshift = torch.empty_like(x), torch.zeros_like(gain), torch.zeros_like(gain)
     arrays = (dh, x, gain, dout, dx, dgain, dshift)
     _normalize_back(norm.is_centred, stats, *map(_array, arrays))
@@ -331,10 +310,7 @@ def _to_float32_overload(element: Any) -> Any:
 
 
 def _to_type_of(element: Any, x: np.float32) -> Any:
-    """Convert `x` to the type of `element`, which is float32, or bf16 that is stored as uint16.
-
-    For bf16, `x` is rounded to the nearest value, and ties are rounded to even.
-    """
+    """Convert `x` to the type of `element`, which is float32, or bf16 that is stored as uint16."""
     raise NotImplementedError("_to_type_of exists only in compiled code")
 
 
@@ -352,10 +328,7 @@ def _to_type_of_overload(element: Any, x: np.float32) -> Any:  # noqa: ARG001 (o
 
 @compiled_sums
 def _to_ordered_int(x: np.float32) -> np.int32:
-    """Map a float32 to an int32 with the same order: a larger float gives a larger integer.
-
-    The compiler uses vector instructions for the maximum of integers, but not for the maximum of floats.
-    """
+    """Map a float32 to an int32 with the same order: a larger float gives a larger integer."""
     bits = f32(x).view(i32)
     return i32(bits ^ i32(i32(bits >> i32(31)) & i32(0x7FFFFFFF)))
 
@@ -368,10 +341,7 @@ def _from_ordered_int(number: np.int32) -> np.float32:
 
 @compiled_sums
 def _exp(x: np.float32) -> np.float32:
-    """Compute e^x for x <= 0 as 2^n times 2^r. n is x / ln 2 rounded to an integer, and r is x / ln 2 - n.
-
-    The bits of the float32 2^n are set directly. A polynomial approximates 2^r.
-    """
+    """Compute e^x for x <= 0 as 2^n times 2^r. n is x / ln 2 rounded to an integer, and r is x / ln 2 - n."""
     y = max(x * f32(1.4426950408889634), f32(-126.0))
     n = np.floor(y + f32(0.5))
     r = y - n
@@ -384,10 +354,7 @@ def _exp(x: np.float32) -> np.float32:
 
 @compiled_sums
 def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
-    """Return whether dropout keeps element `i`.
-
-    The generator SplitMix64 makes one random number of 64 bits for every four elements. Each element uses 16 bits.
-    """
+    """Return whether dropout keeps element `i`."""
     z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
@@ -399,17 +366,7 @@ def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
 def _normalize(
     x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
 ) -> None:
-    """Apply LayerNorm (with `is_centred`) or RMSNorm to M rows of C channels.
-
-    Args:
-        x: (M, C), the rows.
-        gain: (C,), weight of the norm.
-        shift: (C,), bias of the norm.
-        is_centred: whether the mean of each row is subtracted, as in LayerNorm.
-        epsilon: number that is added to the variance.
-        h: (M, C), receives the result.
-        stats: (M, 2), receives the mean (0 for RMSNorm) and the scale of each row.
-    """
+    """Apply LayerNorm (with `is_centred`) or RMSNorm to M rows of C channels."""
     M, C = x.shape
     for i in range(M):
         mean, square = f32(0), f32(0)
@@ -430,17 +387,7 @@ def _normalize_back(
     is_centred: bool, stats: Floats, dh: Array, x: Floats, gain: Floats, dout: Floats, dx: Floats, dgain: Floats,
     dshift: Floats,
 ) -> None:  # fmt: skip
-    """Compute the backward pass of `_normalize`, and add the gradient of the residual connection.
-
-    `_normalize` explains `is_centred`, `stats`, `x`, `gain` and the shapes.
-
-    Args:
-        dh: (M, C), gradient of the result `h` of `_normalize`.
-        dout: (M, C), gradient that reaches `x` through the residual connection.
-        dx: (M, C), receives the gradient of `x`.
-        dgain: (C,), the gradient of `gain` is added to it.
-        dshift: (C,), the gradient of `shift` is added to it.
-    """
+    """Compute the backward pass of `_normalize`, and add the gradient of the residual connection."""
     M, C = x.shape
     for i in range(M):
         mean, factor = stats[i, 0], stats[i, 1]
@@ -484,17 +431,7 @@ def _add_back(x: Floats, seed: np.uint64, threshold: np.uint64, factor: np.float
 
 @compiled_sums
 def _norm_and_rotate(projected: Array, cos_sin: Floats, qk_norm: bool, rotated: Array, factors: Floats) -> None:
-    """Normalize and rotate the queries and keys, multiply the queries by hs^-0.5, and copy the values.
-
-    The letters in shapes are B windows, T positions, nh heads and hs channels of one head.
-
-    Args:
-        projected: (B, T, 3, nh, hs), queries, keys and values.
-        cos_sin: (2, T, hs), cosines and sines of the rotary angles (`rotary_cos_sin`).
-        qk_norm: whether queries and keys are normalized.
-        rotated: (3, B, nh, T, hs), receives queries, keys and values.
-        factors: (2, B, nh, T), receives the factor that normalizes each query and each key. It is 1 without QK norm.
-    """
+    """Normalize and rotate the queries and keys, multiply the queries by hs^-0.5, and copy the values."""
     B, T, _, nh, hs = projected.shape
     half = hs // 2
     for b in range(B):
@@ -562,11 +499,7 @@ def _norm_and_rotate_back(
 
 @compiled_sums
 def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
-    """Turn the `scores` of n heads and T positions, (n, T, T), into causal attention weights in place.
-
-    In row t, the weights in columns 0 to t sum to 1, and the other weights are 0. If `threshold` is not 0, the weights
-    after dropout are written to `kept`, (n, T, T).
-    """
+    """Turn the `scores` of n heads and T positions, (n, T, T), into causal attention weights in place."""
     n, T, _ = scores.shape
     e, visible, limit = np.empty(T, f32), np.zeros(2 * T, f32), np.full(2 * T, LOWEST, i32)
     visible[:T], limit[:T] = 1, HIGHEST  # element T - 1 - t + j is the causal mask for row t and column j
@@ -599,11 +532,7 @@ def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, 
 def _softmax_back(
     weights: Array, dweights: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32
 ) -> None:
-    """Turn `dweights`, the gradients of the attention weights, into the gradients of the scores, in place.
-
-    All shapes are (n, T, T) for n heads and T positions. If `threshold` is not 0, this function also recomputes
-    the weights after dropout, and writes them to `kept`.
-    """
+    """Turn `dweights`, the gradients of the attention weights, into the gradients of the scores, in place."""
     n, T, _ = weights.shape
     g = np.empty(T, f32)
     for a in range(n):

@@ -67,10 +67,7 @@ class RecordedUpdate:
         return self.make(examples)
 
     def _record(self, batch: list[Examples]) -> Update:
-        """Capture an update as a CUDA graph and return it. Compile the loss function first if that saves time.
-
-        The graph works for all batches of the same shape as `batch`. If the capture fails, return the plain update.
-        """
+        """Capture an update as a CUDA graph and return it."""
         seconds = seconds_saved(self.job)
         how = (
             "without a compiled loss function, because compiling takes "

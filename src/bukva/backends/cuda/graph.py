@@ -96,10 +96,7 @@ class GraphedUpdate:
         return self.replay().clone()  # the next replay overwrites the result
 
     def _try_and_undo(self, function: Callable[[], None]) -> Exception | None:
-        """Call `function`, then restore the tensors in `changed` and the random generator.
-
-        Return the error if the call failed, else None.
-        """
+        """Call `function`, then restore the tensors in `changed` and the random generator."""
         before = [tensor.detach().clone() for tensor in self.changed]
         random = self.generator.get_state()
         try:

@@ -117,11 +117,7 @@ def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None
 
 
 def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool) -> tuple[SeedSums, SeedSums, Method]:
-    """Return the trainings of A and of B to compare, and the method. The choice depends on the seeds, never on scores.
-
-    If A and B are pairable and have three or more seeds in common, the trainings with these seeds are paired, and the
-    other trainings are left out. Trainings are not paired if A or B has a seed twice.
-    """
+    """Return the trainings of A and of B to compare, and the method."""
     distinct = all(len(set(setting.seeds)) == len(setting.seeds) for setting in (a, b))
     common = set(a.seeds) & set(b.seeds)
     if pairable and distinct and len(common) >= MIN_SEEDS:
@@ -132,11 +128,7 @@ def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool)
 
 
 def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor | None) -> tuple[list[Part], float]:
-    """Return the variance from the seeds as a list of independent parts, and the standard deviation between seeds.
-
-    If `method` is "paired", the standard deviation is that of the differences between paired trainings. Otherwise it is
-    that of the score of one training.
-    """
+    """Return the variance from the seeds as a list of independent parts, and the standard deviation between seeds."""
     k_a, k_b = len(scores_a), len(scores_b)
     if method == "paired":
         variance = float(np.var(scores_b - scores_a, ddof=1))
@@ -150,11 +142,7 @@ def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor
 
 
 def _verdict(estimate: Estimate, method: Method) -> Verdict:
-    """Return the verdict that follows from the confidence interval of an estimate.
-
-    The verdict is "no difference that matters" if the whole interval is between -MATTERS and MATTERS, even if 0 is not
-    in the interval. The method "noise floor" never gives this verdict.
-    """
+    """Return the verdict that follows from the confidence interval of an estimate."""
     verdict = BY_SIGN[estimate.sign]
     if method == "noise floor":
         return PROBABLY.get(verdict, verdict)

@@ -207,13 +207,7 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """Return the verdict on a text whose units are its G works.
-
-    The verdict is "cannot tell" if there are fewer than two works.
-
-    difference: (G,) bits of each work under model B minus its bits under model A.
-    chars: (G,) number of characters of each work.
-    """
+    """Return the verdict on a text whose units are its G works."""
     if len(chars) < 2:
         return "cannot tell"
     return BY_SIGN[over_text(difference, Units.works(chars)).sign]

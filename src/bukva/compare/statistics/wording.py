@@ -102,20 +102,14 @@ def _seeds(verdict: SettingsVerdict) -> str:
 
 
 def _size(estimate: Estimate) -> str:
-    """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073".
-
-    The caller adds "better" or "worse" and the closing bracket.
-    """
+    """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073"."""
     digits = _digits(estimate)
     low, high = sorted(abs(edge) for edge in estimate.interval)
     return f"{abs(estimate.difference):.{digits}f} bits ({low:.{digits}f} to {high:.{digits}f}"
 
 
 def _signed(estimate: Estimate) -> str:
-    """Return the difference and its interval with signs, such as "-0.002 bits (-0.030 to +0.025".
-
-    The caller adds the closing bracket.
-    """
+    """Return the difference and its interval with signs, such as "-0.002 bits (-0.030 to +0.025"."""
     digits = _digits(estimate)
     low, high = estimate.interval
     return f"{signed(estimate.difference, digits)} bits ({signed(low, digits)} to {signed(high, digits)}"
@@ -133,9 +127,6 @@ def better_or_worse(difference: float) -> str:
 
 
 def _digits(estimate: Estimate) -> int:
-    """Return the number of decimal places, 3 to 9, that shows the first nonzero digit of the standard error.
-
-    If the standard error is 0, the difference is used instead.
-    """
+    """Return the number of decimal places, 3 to 9, that shows the first nonzero digit of the standard error."""
     shown = estimate.se or abs(estimate.difference) or 1.0
     return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))

@@ -193,16 +193,7 @@ def _unix(text: str) -> str:
 
 
 def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return the lines of a piece that lie outside the start and end marks of the work.
-
-    The keys are line numbers in the piece, counted from 0. The values are the names of the rules that remove these
-    lines. If several rules would remove a line, the value is the first of these rules.
-
-    Args:
-        outside: the lines of the whole work that lie outside its marks, as `lines_outside` returns them.
-        first_line: line number in the work at which the piece begins.
-        text: the piece.
-    """
+    """Return the lines of a piece that lie outside the start and end marks of the work."""
     if not outside or not text:
         return {}
     unix = _unix(text)
@@ -215,10 +206,7 @@ def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: s
 
 
 def _opening(text: str) -> str:
-    """Return the first line that is not blank, cut to at most OPENING_CHARS characters.
-
-    The line is cut between two words if possible.
-    """
+    """Return the first line that is not blank, cut to at most OPENING_CHARS characters."""
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]

@@ -142,17 +142,7 @@ class LineRules:
         return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:
-        """Apply the line rules to a line until they no longer change it, or only once if `once` is true.
-
-        Args:
-            number: number of the line, which is passed on to `record`.
-            line: the line, without its line feed.
-            record: called each time a rule changes the line. Its arguments are the rule, `number`, the line before the
-                change, and the line after the change (None if the rule removes the line).
-
-        Returns:
-            The cleaned line, or None if a rule removes the line.
-        """
+        """Apply the line rules to a line until they no longer change it, or only once if `once` is true."""
         passes_left, is_first = MAX_SAME_LENGTH, True
         while True:
             before, last = line, ""

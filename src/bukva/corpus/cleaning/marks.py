@@ -71,12 +71,7 @@ def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range
 
 
 def _outside(marks: list[Mark], n_lines: int) -> Iterator[range]:
-    """Yield the ranges of line numbers that lie outside the marks of one rule. The marks themselves are outside, too.
-
-    Args:
-        marks: the marks that the rule found in the work. The list is sorted in place.
-        n_lines: number of lines of the work.
-    """
+    """Yield the ranges of line numbers that lie outside the marks of one rule."""
     marks.sort(key=lambda mark: mark[0].start)
     outside_from = 0 if marks and marks[0][1] else None
     for lines, is_start in marks:

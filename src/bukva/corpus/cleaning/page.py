@@ -54,17 +54,7 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
 
 def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    """Yield a heading and a table with the number of works and characters of each label.
-
-    A label is an author, a category or a decade. The MOST_LABELS labels with the most characters have a row each, and
-    one more row sums up the rest. Decades are in chronological order. Authors and categories are sorted by number of
-    characters, largest first.
-
-    Args:
-        chars: number of characters of each work.
-        labels: label of each work.
-        word: what the labels are, such as "author".
-    """
+    """Yield a heading and a table with the number of works and characters of each label."""
     sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
     most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
     rows = [

@@ -175,10 +175,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 
 
 def _load(params: Clean, name: str) -> LineRules:
-    """Load the rule set `name`, including the optional rules that `clean.optional` lists.
-
-    If `name` is "file", load the user's rule file, whose path is `clean.file`.
-    """
+    """Load the rule set `name`, including the optional rules that `clean.optional` lists."""
     if name == "file":
         source, file = params.file, resolve_existing(params.file)
         if not file or not file.is_file():
@@ -214,10 +211,7 @@ def assembled(name: str, source: str, entries: list[Entry], optional: list[str])
 
 
 def _char_counts(raw: Path) -> CharCounts:
-    """Count the characters of all works in the collection `raw`, without the text that publishers put around a work.
-
-    Publishers put English licenses even around books in other languages, so counting them would distort the result.
-    """
+    """Count the characters of all works in the collection `raw`, without the text that publishers put around a work."""
     counts, rules = CharCounts(), rule_set(PUBLISHERS)
     with progress_bar("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):

@@ -213,11 +213,7 @@ def _mark_grams(
     first_own: int,
     after_own: int,
 ) -> None:
-    """Look up len(matched_grams) consecutive n-grams of a text in an index. The first n-gram begins at `start`.
-
-    If an n-gram is in the index, set its flag in `matched_grams` and the flag of its entry in `matched_entries`. Ignore
-    entries at positions from `first_own` up to, but not including, `after_own`.
-    """
+    """Look up len(matched_grams) consecutive n-grams of a text in an index."""
     # Unpacked, because passing the tuple to another function costs more than the lookup: numba would count references
     # to the tuple.
     hashes, positions, firsts, filters, shift, n, _, _ = index
@@ -248,13 +244,7 @@ def _fill_runs(
     at: int,
     rows: Ints,
 ) -> tuple[int, int]:
-    """Scan a text from `at` to `stop` for equal runs of characters, and write the runs to `rows` (see `equal_runs`).
-
-    Stop early when `rows` is full. `starts` and `stops` are the start and stop positions of the indexed parts.
-
-    Returns:
-        The number of rows that were written, and the position in `text` from which to continue.
-    """
+    """Scan a text from `at` to `stop` for equal runs of characters, and write the runs to `rows` (see `equal_runs`)."""
     hashes, positions, firsts, filters, shift, n, step, min_kinds = index
     power, h, n_rows = BASE ** np.uint64(n), _hash(text, at, n), 0
     for b in range(at, stop - n + 1):
@@ -297,20 +287,14 @@ def _hash(codes: Codes, position: int, n: int) -> np.uint64:
 
 @compiled
 def _mixed(h: np.uint64) -> np.uint64:
-    """Mix the low and high bits of a polynomial hash, because the index is sorted by the high bits.
-
-    Without mixing, the last character of an n-gram would hardly change the high bits of its hash.
-    """
+    """Mix the low and high bits of a polynomial hash, because the index is sorted by the high bits."""
     h = (h ^ (h >> HALF)) * MIX
     return h ^ (h >> HALF)
 
 
 @compiled
 def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """Return the hash of the n-gram at `position`, computed from the hash `h` of the n-gram one position earlier.
-
-    `power` is BASE^n.
-    """
+    """Return the hash of the n-gram at `position`, computed from the hash `h` of the n-gram one position earlier."""
     return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
 
 

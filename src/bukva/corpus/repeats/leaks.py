@@ -172,37 +172,13 @@ def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Sp
 
 
 def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
-    """Yield (k, 2) spans of `text` in which every n consecutive characters also occur in `held_out`.
-
-    Unlike `passages`, this function also finds sequences with few different characters, and sequences that occur more
-    than MAX_COPIES times (see grams.py).
-
-    Args:
-        codes: the corpus, for random access.
-        held_out: (h, 2) spans of val and test in `codes`.
-        text: the text to scan.
-        spans: (m, 2) spans of `text` to scan. Other parts of `text` are ignored.
-        own: (m, 2) spans of `codes`. Row i is the work that contains row i of `spans`. Held-out text of this work is
-            ignored.
-        n: length of a sequence in characters.
-    """
+    """Yield (k, 2) spans of `text` in which every n consecutive characters also occur in `held_out`."""
     for index in index_parts(codes, held_out, n):
         yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
-    """Return (m, 2) spans that must also be cut out, because earlier cuts created new repeats.
-
-    A cut joins the text before it to the text after it. If a sequence of n characters across the cut also occurs in
-    held-out text of another work, the characters of the sequence after the cut must be cut out.
-
-    Args:
-        codes: the corpus, for random access.
-        pieces: (p, 3) pieces of the training split that remain, as `_remaining` returns them.
-        held_out: (h, 2) spans of val and test.
-        works: (n_works, 2) spans of the works.
-        n: length of a sequence in characters.
-    """
+    """Return (m, 2) spans that must also be cut out, because earlier cuts created new repeats."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
     # (c,) end of the text before each cut, and start of the text after each cut
@@ -230,16 +206,7 @@ def _union(spans: list[Spans]) -> Spans:
 
 
 def _remaining(train: Spans, cuts: Spans, min_chars: int) -> Ints:
-    """Return the pieces of the training split that remain after the spans `cuts` are cut out.
-
-    Args:
-        train: (n_works, 2) spans of the training split, one for each work.
-        cuts: (c, 2) ascending spans, each within one row of `train`.
-        min_chars: in works with cuts, pieces shorter than this are left out.
-
-    Returns:
-        (m, 3) array with a piece in each row. The columns are: number of the work, start and stop.
-    """
+    """Return the pieces of the training split that remain after the spans `cuts` are cut out."""
     pieces: list[tuple[int, int, int]] = []
     first = np.searchsorted(cuts[:, 0], train[:, 0])
     last = np.searchsorted(cuts[:, 0], train[:, 1])

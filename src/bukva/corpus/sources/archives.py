@@ -162,10 +162,7 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the most probable encoding in NAME_ENCODINGS that can decode all file names in a zip.
-
-    If no encoding can decode all names, return "cp437".
-    """
+    """Return the most probable encoding in NAME_ENCODINGS that can decode all file names in a zip."""
     import chardet
 
     reader.header_bytes_left = MAX_HEADER_BYTES
@@ -208,18 +205,7 @@ def _is_plain(info: zipfile.ZipInfo) -> bool:
 
 
 def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise a BukvaError if an archive has too many entries or bytes, or an entry that must not be unpacked.
-
-    An entry must not be unpacked if its flag `is_plain` is false, or if its name leads outside the target folder.
-
-    The sizes in the headers can be trusted, because zipfile and tarfile never return more bytes than a header
-    announces.
-
-    Args:
-        archive: file name of the archive, for errors.
-        entries: name, size in bytes and `is_plain` of each entry. `is_plain` says whether the entry is a file or folder
-            that can be unpacked safely.
-    """
+    """Raise a BukvaError if an archive has too many entries or bytes, or an entry that must not be unpacked."""
     bytes_left = MAX_BYTES
     for count, (name, n_bytes, is_plain) in enumerate(entries, start=1):
         bytes_left -= max(n_bytes, 0)

@@ -115,21 +115,14 @@ def registry() -> dict[str, Source]:
 
 
 def _read_options(params: Download) -> ReadOptions:
-    """Return the options for reading the files of the corpus that `params` names.
-
-    The corpus `sample` and the corpora of sources.yaml are always read as UTF-8 and in strict mode, in which an
-    unreadable file is an error.
-    """
+    """Return the options for reading the files of the corpus that `params` names."""
     if params.corpus not in ("local", "url", "huggingface"):
         return ReadOptions(Findings(strict=True))
     return ReadOptions(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
 
 
 def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Return the works of the corpus that `params` names, without reading their texts.
-
-    A corpus that is not on disk is first downloaded into the temporary folder `scratch`.
-    """
+    """Return the works of the corpus that `params` names, without reading their texts."""
     match params.corpus:
         case "sample" | "local":
             return _local(params.path, options)
@@ -149,13 +142,7 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
 
 
 def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
-    """Return a list with one `Work` for a downloaded file. A file of unknown type is read as plain text.
-
-    A PDF is recognized by its first bytes, because its URL may not end in .pdf.
-
-    Raises:
-        BukvaError: files of this type cannot be read, but a command can convert them. The message quotes the command.
-    """
+    """Return a list with one `Work` for a downloaded file."""
     with file.open("rb") as content:
         name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
     if not options.reader(Path(name)) and (command := conversion(name)):
@@ -187,11 +174,7 @@ def _local(path: str, options: ReadOptions) -> list[Work]:
 
 
 def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Download and verify a corpus of sources.yaml, and return its works.
-
-    Raises:
-        BukvaError: the download fails, or the content differs from a digest in `source`.
-    """
+    """Download and verify a corpus of sources.yaml, and return its works."""
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
     if not source.folders:
         return work_in_file(file, file.name, options)
@@ -233,10 +216,6 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions) -> list[Work
 
 
 def _file_name(url: str) -> str:
-    """Return a safe file name, made from the last part of the path of a URL.
-
-    Letters, digits and `_ ( ) , . -` are kept, and each run of other characters becomes one `_`. At most the last 80
-    characters are kept, without `.` and `_` at their start and end. If nothing remains, the file name is "text".
-    """
+    """Return a safe file name, made from the last part of the path of a URL."""
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     return re.sub(r"[^\w(),.-]+", "_", name)[-80:].strip("._") or "text"

@@ -65,21 +65,14 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
 
 
 def _check_digest(name: str, file: Path, expected: str) -> None:
-    """Raise a BukvaError if the SHA-256 of `file` is not `expected`.
-
-    The message calls the file `name`. If `expected` is empty, nothing is checked.
-    """
+    """Raise a BukvaError if the SHA-256 of `file` is not `expected`."""
     if expected and (actual := sha256(file)) != expected:
         advice = "The file is damaged, or it is not the expected file. Check the file and the expected digest."
         raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
 
 
 def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
-    """Download `url` into `file`, and retry when the transfer breaks.
-
-    A broken transfer is resumed with a range request if a strong ETag proves that the file on the server has not
-    changed. Otherwise, the download starts again from the first byte.
-    """
+    """Download `url` into `file`, and retry when the transfer breaks."""
     redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
     total: int | None = None
     while True:
@@ -111,14 +104,7 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
 def _copy(
     response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
 ) -> str:
-    """Append the body of a response to `file`. Return "" if `file` is then complete, otherwise the reason why not.
-
-    `total` is the size of the complete file in bytes, or None if the size is unknown. Error messages show
-    `redacted_url`.
-
-    Raises:
-        BukvaError: the file is larger than MAX_BYTES.
-    """
+    """Append the body of a response to `file`."""
     from urllib3.exceptions import HTTPError
 
     if response.status_code != (206 if file.tell() else 200):
@@ -158,16 +144,7 @@ def _session() -> "requests.Session":
 
 
 def _request(session: "requests.Session", url: str, range_headers: dict[str, str]) -> "requests.Response":
-    """Request a file or a part of it, and return the response before its body is read.
-
-    Args:
-        session: sends the request.
-        url: URL of the file.
-        range_headers: headers that request a part of the file, or an empty dict to request the whole file.
-
-    Raises:
-        BukvaError: the server does not respond, or responds with an error status.
-    """
+    """Request a file or a part of it, and return the response before its body is read."""
     import requests
     from urllib3.exceptions import HTTPError
 

@@ -81,12 +81,7 @@ def fetch_dataset(
 
 
 def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
-    """Return the files of `dataset` at the commit `revision`.
-
-    Raises:
-        BukvaError: the dataset has no such commit, or `revision` is not the hash of a commit. A branch or a tag is an
-            error, because its files may change later. The message contains the hash of the newest commit.
-    """
+    """Return the files of `dataset` at the commit `revision`."""
     from huggingface_hub.errors import RevisionNotFoundError
 
     why, branch = f"{revision!r} is not the hash of a commit (40 digits), so its texts may change", revision or None
@@ -103,13 +98,7 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
 def _chosen(
     listed: "list[RepoSibling]", dataset: str, pattern: str, is_read: Callable[[Path], bool]
 ) -> "list[RepoSibling]":
-    """Return the files of `listed` whose path matches `pattern` and whose type can be read, sorted by name.
-
-    The dataset card, hidden files and unsafe paths are left out.
-
-    Raises:
-        BukvaError: no file that can be read matches `pattern`.
-    """
+    """Return the files of `listed` whose path matches `pattern` and whose type can be read, sorted by name."""
     names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     chosen = sorted(name for name in matching if is_read(Path(name)) and not _is_hidden(name))
@@ -145,9 +134,6 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
 
 
 def _git_blob_id(path: Path) -> str:
-    """Return the digest that `git hash-object` prints for a file.
-
-    A commit contains this digest of each file that is not stored in Git LFS.
-    """
+    """Return the digest that `git hash-object` prints for a file."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

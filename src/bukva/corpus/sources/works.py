@@ -190,11 +190,7 @@ class Work:
         )
 
     def _document_of_file(self, text: Text) -> Document:
-        """Return category, author, name and year of `text`, the only text in the file.
-
-        The path and info.csv take precedence over the author, category and year in the file. The title in the file is
-        appended to the name of the work, unless the name already contains the title.
-        """
+        """Return category, author, name and year of `text`, the only text in the file."""
         own = self.document
         title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
         return Document(
@@ -245,10 +241,7 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _added_values(before: Document, after: Document) -> str:
-    """Return the values of `after` that differ from `before`, separated by commas.
-
-    If a title was appended to the name of the work, the result contains only the title.
-    """
+    """Return the values of `after` that differ from `before`, separated by commas."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
@@ -338,12 +331,7 @@ def types_read() -> str:
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
-    """Read an info.csv, and return the year of each work, by the name of the work. An empty year is None.
-
-    The names are in the Unicode normalization form NFC (see `nfc`). Rows that cannot be read are counted in `findings`.
-    Each row is parsed separately, so that an unclosed quote does not affect other rows. The delimiter is guessed,
-    because Excel uses semicolons in many countries.
-    """
+    """Read an info.csv, and return the year of each work, by the name of the work."""
     try:
         lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
         delimiter = max(",;\t", key=lines[0].count) if lines else ","
@@ -369,12 +357,7 @@ def nfc(name: str) -> str:
 
 
 def _files(root: Path, findings: Findings) -> Iterator[Path]:
-    """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name).
-
-    Symbolic links are followed, because the user may not notice that a linked book is missing. Each folder is visited
-    only once, even if several links lead to it. Special files (see `is_special`) and folders that cannot be read are
-    counted in `findings`, or are errors in strict mode.
-    """
+    """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name)."""
 
     def leave_out(error: OSError) -> None:
         why = f"cannot be read ({error.strerror})"
@@ -395,15 +378,7 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
 
 
 def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
-    """Return category, author, name and year of the work at `path`.
-
-    The path has the form category/author/work, author/work or work. Deeper folders become part of the name of the work.
-    If `levels` is false, all folders become part of the name. The name keeps every extension except .txt, so that
-    notes.md and notes.html are two works.
-
-    Raises:
-        BadTextError: the path is not UTF-8.
-    """
+    """Return category, author, name and year of the work at `path`."""
     _check_name(path, display_name)
     parts = PurePosixPath(path).parts
     name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]

@@ -164,11 +164,7 @@ def _cut(chars: Ints, share: Fraction) -> Ints:
 
 
 def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
-    """Assign each work as a whole to a split, with the strategy `by_work` or `by_author`.
-
-    `ends` are the cumulative fractions of the splits, such as 0.9, 0.95 and 1. Return the (n_works,) number of the
-    split of each work, counted from 0.
-    """
+    """Assign each work as a whole to a split, with the strategy `by_work` or `by_author`."""
     # numbered in the order of the names, so that the order of the rows does not matter
     author, category, work = (
         table.groupby(list(names)).ngroup().to_numpy().astype(np.int64)
@@ -186,27 +182,7 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
 
 
 def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
-    """Assign works to splits so that each label has about the same fraction of the characters in all splits.
-
-    A label is, for example, an author or a category. Works are assigned in units, such as all works of an author. The
-    longest unit is assigned first. Each unit goes to the split that most lacks text with the labels of this unit. Then
-    units are moved to other splits until this no longer improves the result. Nothing is random, so the same corpus is
-    always divided in the same way.
-
-    This is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
-    multi-label data, 2011) for works of different lengths.
-
-    Args:
-        chars: (n_works,) number of characters of each work.
-        units: (n_works,) number of the unit to which each work belongs, counted from 0.
-        labels: an array for each kind of label, such as author or category. It has the (n_works,) label of each work as
-            a number.
-        fractions: requested fraction of the characters in each split. Their sum is 1. There must be at least one unit
-            for each split.
-
-    Returns:
-        (n_works,) number of the split of each work, counted from 0. No split is empty.
-    """
+    """Assign works to splits so that each label has about the same fraction of the characters in all splits."""
     # Add one label for each kind of label, with the same value for all works. These labels balance the lengths of the
     # splits, with as much weight as all other labels together.
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]

@@ -77,11 +77,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
 
 
 def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works.
-
-    Only the tokenizer `char` can be trained on all works. If it is trained on the training split and `tokenize.unknown`
-    is `replace`, its vocabulary also gets the replacement character U+FFFD.
-    """
+    """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works."""
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
         texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
@@ -103,14 +99,7 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Encode every share (part of a work in one split), and pass the ids to `write`.
-
-    Shares are encoded separately, so that no id contains characters of two splits. The first character of each split is
-    also encoded separately, because it is not scored (bukva.text.held_out).
-
-    Returns:
-        The (n_shares,) number of ids of each share, and the number of characters that were dropped or replaced.
-    """
+    """Encode every share (part of a work in one split), and pass the ids to `write`."""
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with progress_bar("tokenize", _chars(shares)) as show:
@@ -142,14 +131,7 @@ def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
 
 
 def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
-    """Drop or replace the characters of a text that are not in the alphabet of the tokenizer.
-
-    With `unknown` = "drop", these characters are dropped. With "replace", U+FFFD replaces them. With "error", the text
-    stays as it is.
-
-    Returns:
-        The resulting text, and the number of characters that were dropped or replaced.
-    """
+    """Drop or replace the characters of a text that are not in the alphabet of the tokenizer."""
     if unknown == "error" or tokenizer.alphabet is None:
         return text, 0
     lacking = set(text).difference(tokenizer.alphabet)
@@ -159,10 +141,7 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
 
 
 def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """Yield the text of all shares in pieces, in the order of the text.
-
-    Each item has the row of the share in the table of shares, the work, and the text of the piece.
-    """
+    """Yield the text of all shares in pieces, in the order of the text."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

@@ -79,10 +79,7 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return a phrase for each split whose size is far from the requested fraction of the characters (see MISSED).
-
-    `chars` is the number of characters of each split, by name of the split.
-    """
+    """Return a phrase for each split whose size is far from the requested fraction of the characters (see MISSED)."""
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
         f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"
@@ -142,10 +139,7 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
 
 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
-    """Return the number of characters for each combination of values in the columns `by`.
-
-    The result is a list with a dict for each combination, because DVC can plot such a list.
-    """
+    """Return the number of characters for each combination of values in the columns `by`."""
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
 

@@ -56,11 +56,7 @@ def _n_chars(spans: Spans) -> int:
 
 
 def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Codes:
-    """Return at most MOST windows of `size` characters, as an array of shape (number of windows, size).
-
-    The windows are evenly spaced between the characters `start` and `stop` of a split. The split consists of the
-    `spans` (start and stop positions in `codes`), joined.
-    """
+    """Return at most MOST windows of `size` characters, as an array of shape (number of windows, size)."""
     n = min(MOST, (stop - start) // size)
     positions = np.linspace(start, stop - size, n).astype(np.int64)[:, None] + np.arange(size)
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -68,15 +64,7 @@ def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Co
 
 
 def _bits(windows: Codes, part_of: Ints) -> npt.NDArray[np.float64]:
-    """Return the (n,) bits per character of n windows under a bigram model that is counted on other parts.
-
-    The probability of a character given the previous character is smoothed with its probability without context.
-
-    Args:
-        windows: (n, size) code points.
-        part_of: (n,) number of the part to which each window belongs. Parts with a number below PARTS are the training
-            split, on which the model is counted.
-    """
+    """Return the (n,) bits per character of n windows under a bigram model that is counted on other parts."""
     kinds, chars = np.unique(windows, return_inverse=True)
     chars = chars.reshape(windows.shape)
     first, second = chars[:, :-1], chars[:, 1:]

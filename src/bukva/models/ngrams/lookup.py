@@ -107,11 +107,7 @@ def lookup_into(
 
 @compiled
 def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
-    """Fill `ends`, (S, K + 1), with the nodes of the n-grams that end at each of S positions.
-
-    Entry (i, n) becomes the node of the n-gram of the n ids up to and including `ids[i]`. It becomes UNKNOWN if the
-    trie does not contain this n-gram.
-    """
+    """Fill `ends`, (S, K + 1), with the nodes of the n-grams that end at each of S positions."""
     for i in range(len(ids)):
         ends[i, 0] = 0
         for n in range(1, ends.shape[1]):
@@ -149,11 +145,7 @@ def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: i
 
 @compiled
 def _refine(p: Floats, trie: Trie, counts: Nodes, by: Smoothed, order: int, context: int, left_out: int) -> None:
-    """Turn probabilities given the next shorter context into probabilities given `context`, in place.
-
-    `p`, (V,), contains the probabilities of all V ids. For leave-one-out, `left_out` is the node of the n-gram whose
-    count is lowered by 1. Otherwise `left_out` is UNKNOWN.
-    """
+    """Turn probabilities given the next shorter context into probabilities given `context`, in place."""
     if context == UNKNOWN:
         return
     total, freed = by.totals[context] - (left_out != UNKNOWN), by.freed[context]

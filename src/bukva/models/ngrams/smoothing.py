@@ -77,10 +77,7 @@ def discounts_of(counts: Nodes) -> Floats:
 
 
 def _sums(values: npt.NDArray[Any], edges: Nodes) -> npt.NDArray[Any]:
-    """Return the (H,) sums of H consecutive parts of `values`.
-
-    Part i contains the values from `edges[i]` to `edges[i + 1] - 1`.
-    """
+    """Return the (H,) sums of H consecutive parts of `values`."""
     starts = edges[:-1]
     has_any = starts < edges[1:]
     sums = np.zeros(len(starts), values.dtype)

@@ -107,13 +107,7 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
 
 
 def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints) -> _Level:
-    """Count the n-grams of one length.
-
-    codes: (M,), code of each of the M occurrences of n-grams of this length in the text.
-    before: (M - 1,), the id before each occurrence except the first one, which is at the start of the text.
-    shorter: ascending codes of all different n-grams that are one id shorter.
-    keys: (M,), a buffer. The codes of the result are a view of this buffer.
-    """
+    """Count the n-grams of one length."""
     V = vocab_size
     # a key combines a code with 1 + the id before it, or with 0 at the start of the text
     np.multiply(codes, V + 1, out=keys)
@@ -129,12 +123,7 @@ def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints)
 
 @compiled
 def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> int:
-    """Count the G different n-grams in (M,) ascending `keys`, and return G.
-
-    A key combines the code of an occurrence with the id before it (see `_level`). For each n-gram, the function writes
-    the code to `keys`, the count to `counts`, and the continuation count to `continuations`. It writes to the first G
-    entries of each array.
-    """
+    """Count the G different n-grams in (M,) ascending `keys`, and return G."""
     n, gram, last = 0, -1, -1
     for key in keys:
         if key != last:
@@ -150,11 +139,7 @@ def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> in
 
 @compiled
 def _find_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_per_parent: Nodes) -> None:
-    """Fill `symbols` and `n_per_parent` for the n-grams with the ascending `codes`, (G,).
-
-    `symbols` gets the last id of each n-gram. `n_per_parent` gets the number of children of each n-gram in `shorter`,
-    which contains the codes of the n-grams that are one id shorter.
-    """
+    """Fill `symbols` and `n_per_parent` for the n-grams with the ascending `codes`, (G,)."""
     parent = 0
     for i, code in enumerate(codes):
         context = code // vocab_size

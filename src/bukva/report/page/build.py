@@ -137,12 +137,7 @@ def judged_tries() -> dict[str, Any] | None:
 
 
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
-    """Return the headline numbers for the page of all experiments.
-
-    Args:
-        board: the leaderboard.
-        best: the best of the settings that were scored on the same text as the baseline.
-    """
+    """Return the headline numbers for the page of all experiments."""
     mean = fmean(best.setting.scores(SPLIT))
     difference, verdict = board_text.verdict_of(best, board)
     return [
@@ -202,10 +197,7 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """Return two charts of the loss curves of the best settings.
-
-    The keys are the titles of the x axes, "updates" and "characters seen".
-    """
+    """Return two charts of the loss curves of the best settings."""
     # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
         {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}

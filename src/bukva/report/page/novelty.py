@@ -116,13 +116,7 @@ def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
 
 
 def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
-    """Return the copied passages of each of n texts.
-
-    Args:
-        codes: the code points of all texts, joined.
-        spans: (n, 2), start and stop of each text in `codes`.
-        train: the training split, in which copied passages are searched.
-    """
+    """Return the copied passages of each of n texts."""
     runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # per text: start, start in train.text, length
     filled = spans[spans[:, 1] > spans[:, 0]]
     for index in index_parts(codes, filled, COPIED):
@@ -135,14 +129,7 @@ def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
 
 
 def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
-    """Yield the copied passages of a text from left to right, without overlaps.
-
-    Of two passages that overlap, the longer one is kept. If both are equally long, the first one is kept.
-
-    Args:
-        runs: (start in the text, start in train.text, length) of each passage that also occurs in `train`.
-        train: the training split, which has the names of the works.
-    """
+    """Yield the copied passages of a text from left to right, without overlaps."""
     kept: list[tuple[int, int, int]] = []
     for start, start_in_train, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
         if all(start + chars <= other or other + n <= start for other, _, n in kept):

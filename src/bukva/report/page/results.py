@@ -96,11 +96,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the 95 % interval of a score on val, as (low, high).
-
-    `key` is the key of the model or baseline in scores.json. Both ends are equal to the score if the text is too short
-    for an interval, or if the scores of the individual characters were not stored.
-    """
+    """Return the 95 % interval of a score on val, as (low, high)."""
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
         return own, own
@@ -109,11 +105,7 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Compare a result with the baseline on val.
-
-    Return the `verdict` and the `sentences` that explain it. If the comparison is not possible, the only sentence is
-    the reason. For the baseline itself, return {}.
-    """
+    """Compare a result with the baseline on val."""
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
         if read_results([resolve(baseline)])[0].lock == experiment.result.lock:

@@ -64,10 +64,7 @@ def samples(experiment: Experiment) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the pieces of held-out text with which the samples are compared.
-
-    A text of up to MOST_HUMAN characters is one piece. From a longer text, N_PIECES evenly spaced pieces are taken.
-    """
+    """Return the pieces of held-out text with which the samples are compared."""
     if len(text) <= MOST_HUMAN:
         return [text]
     length = MOST_HUMAN // N_PIECES
@@ -86,10 +83,7 @@ def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
 
 
 def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
-    """Divide a text into copied passages and the parts between them.
-
-    Yield each part as (text, name of the work that it is copied from). The name is None for a part that is not copied.
-    """
+    """Divide a text into copied passages and the parts between them."""
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
@@ -176,14 +170,7 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
-    """Draw the composition of each split by author, category or decade. Return None if there is only one group.
-
-    Args:
-        split: the content of reports/split.json.
-        by: "author", "category" or "decade".
-        table: the key of these groups in each entry of `split`, such as "authors".
-        word: the word for `by` on the page.
-    """
+    """Draw the composition of each split by author, category or decade."""
     chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
     if len(chars) == 1:
         return None
@@ -195,9 +182,5 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
 
 def _chars_by(by: str, table: Any) -> pd.Series:
-    """Return the number of characters of each group, by the name of the group.
-
-    `by` is the kind of group, such as "author". `table` is a dictionary from names to numbers, or a list of rows. If
-    several rows have the same name, their numbers are added. For example, an author has one row per category.
-    """
+    """Return the number of characters of each group, by the name of the group."""
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()

@@ -86,10 +86,7 @@ class BPETokenizer(Tokenizer):
 
 
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
-    """Return a tokenizer of the library `tokenizers` for a BPE model.
-
-    The tokenizer divides a text into lines and words, and merges tokens only within a word.
-    """
+    """Return a tokenizer of the library `tokenizers` for a BPE model."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     library = Tokenizer(model)
@@ -101,11 +98,7 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 
 @functools.cache
 def _byte_chars() -> str:
-    """Return a string of 256 printable characters, one for each byte. This is GPT-2's notation of bytes.
-
-    If the value of a byte is the code point of a printable character, this character represents the byte. The other
-    bytes are represented by the characters from U+0100 on.
-    """
+    """Return a string of 256 printable characters, one for each byte."""
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

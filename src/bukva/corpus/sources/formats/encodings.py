@@ -132,11 +132,7 @@ def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
 
 
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
-    """Return a sample of a file, from which its encoding can be guessed.
-
-    The sample contains the start of the file, where HTML pages declare their encoding, and the first lines that are not
-    ASCII.
-    """
+    """Return a sample of a file, from which its encoding can be guessed."""
     sample = b""
     with open_file() as file:
         while len(sample) < SAMPLE_BYTES and (line := file.readline(SAMPLE_BYTES)):
@@ -170,12 +166,7 @@ def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEnc
 
 
 def _is_mostly_utf8(sample: bytes) -> bool:
-    """Return whether a sample is UTF-8 with a few damaged characters.
-
-    The sample must contain more than two valid non-ASCII characters for each invalid byte. In a text in another
-    encoding, some bytes form valid UTF-8 characters by chance. Their highest measured ratio to the invalid bytes was
-    0.7, for Greek in GB 18030.
-    """
+    """Return whether a sample is UTF-8 with a few damaged characters."""
     text = sample.decode(errors="replace")
     damaged = text.count("\ufffd")
     return len(text) - len(text.encode("ascii", "ignore")) - damaged > 2 * damaged

@@ -46,12 +46,7 @@ def read_epub(file: TextFile) -> Iterator[Text]:
 
 
 def _chapters(file: TextFile) -> Iterator[str]:
-    """Yield the text of each chapter. Call `file.note` if the book lists chapters that it does not contain.
-
-    Raises:
-        BadTextError: the file is damaged, encrypted, or not an epub.
-        BukvaError: the file exceeds a limit of archives.py.
-    """
+    """Yield the text of each chapter."""
     left_out = Counter[str]()
     missing: list[str] = []
     with opened_book(file, "an epub") as book:
@@ -85,11 +80,7 @@ def _package(book: ZipFile) -> "tuple[str, _Element]":
 
 
 def _spine(book: ZipFile) -> Iterator[str]:
-    """Yield the paths of the chapters in reading order, without the table of contents.
-
-    The spine of the book lists the ids of chapters, and the manifest of the book gives the path for each id. If the
-    manifest has no path for an id, yield `idref ID` instead of a path.
-    """
+    """Yield the paths of the chapters in reading order, without the table of contents."""
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}
     for reference in package.iterfind("{*}spine/{*}itemref"):

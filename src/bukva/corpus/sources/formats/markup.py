@@ -70,13 +70,7 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Return whether most lines of a paragraph are short, and CommonMark would join some of its lines.
-
-    The last line is ignored, because it may also be short in prose.
-
-    Args:
-        children: the tokens inside the paragraph.
-    """
+    """Return whether most lines of a paragraph are short, and CommonMark would join some of its lines."""
     lengths, is_joined = [0], False
     for child in children:
         if child.type in ("softbreak", "hardbreak"):

@@ -70,16 +70,7 @@ def read_odt(file: TextFile) -> Iterator[Text]:
 def _document(
     file: TextFile, kind: str, about: str, body: re.Pattern[str], root: str, collector: LineCollector
 ) -> Text:
-    """Return the text of a document, a zip of XML files, with its title and author.
-
-    Args:
-        file: the document.
-        kind: type of the document with an article, such as `a .docx`, for errors.
-        about: name of the XML file with the title and author. If it does not exist, title and author are empty.
-        body: pattern for the name of the XML file with the text.
-        root: name of the root element in the XML file with the text.
-        collector: collects the text.
-    """
+    """Return the text of a document, a zip of XML files, with its title and author."""
     title, author = "", ""
     with opened_book(file, kind) as book:
         if about in book.namelist():
@@ -92,10 +83,7 @@ def _document(
 
 
 def _body(file: TextFile, kind: str, body: re.Pattern[str]) -> Iterator[str]:
-    """Yield the XML file that contains the text of a document, in pieces.
-
-    The name of this XML file matches `body`. Its encoding is detected, and download.encoding is ignored.
-    """
+    """Yield the XML file that contains the text of a document, in pieces."""
     with opened_book(file, kind) as book:
         names = [name for name in book.namelist() if body.fullmatch(name)]
         if not names:

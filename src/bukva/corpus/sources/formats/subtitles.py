@@ -66,10 +66,7 @@ def _seconds(time: str) -> float:
 
 
 def _n_repeated(previous: Cue, cue: Cue) -> int:
-    """Return how many lines at the start of `cue` repeat the last lines of `previous`.
-
-    The result is 0 if more than MAX_GAP_SECONDS pass between the two subtitles.
-    """
+    """Return how many lines at the start of `cue` repeat the last lines of `previous`."""
     if cue[0] > previous[1] + MAX_GAP_SECONDS:
         return 0
     sizes = range(min(len(previous[2]), len(cue[2])), 0, -1)

@@ -51,11 +51,7 @@ def _texts_of_lines(lines: Iterable[str], file: TextFile) -> Iterator[Text]:
 
 
 def _lines(pieces: Iterable[str], file: TextFile, advice: str) -> Iterator[str]:
-    """Yield the lines of a text without their line feeds.
-
-    Raises:
-        BadTextError: a line has more than MAX_LINE_CHARS. The message ends with `advice`.
-    """
+    """Yield the lines of a text without their line feeds."""
     rest = ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
@@ -130,10 +126,7 @@ def read_csv(file: TextFile) -> Iterator[Text]:
 
 
 def _records(lines: Iterable[str], delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[list[str] | csv.Error]:
-    """Yield each row as a list of cells. For a row with invalid quotes, yield the error instead.
-
-    Empty rows are skipped. If a quote is never closed, its row extends to the end of the file.
-    """
+    """Yield each row as a list of cells."""
     csv.field_size_limit(MAX_LINE_CHARS)
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     while True:
@@ -152,16 +145,7 @@ def _header(records: Iterator[list[str] | csv.Error]) -> list[str]:
 
 
 def _delimiter(sample: list[str], column: str) -> str:
-    """Guess the delimiter of a table from its header.
-
-    Delimiters with which the header contains the text column `column` are preferred. Among several candidates, the one
-    that splits the header into the most columns is returned. If the header consists of `column` alone, return
-    NO_DELIMITER.
-
-    Args:
-        sample: the first lines of the table.
-        column: name of the text column.
-    """
+    """Guess the delimiter of a table from its header."""
     headers = {char: _header(_records(sample, char)) for char in DELIMITERS}
     if all(header == [column] for header in headers.values()):
         return NO_DELIMITER
@@ -169,11 +153,7 @@ def _delimiter(sample: list[str], column: str) -> str:
 
 
 def _quoting(sample: list[str], delimiter: str) -> int:
-    """Return csv.QUOTE_NONE if quotes are part of the texts, or csv.QUOTE_MINIMAL if quotes enclose cells.
-
-    In some tables whose delimiter is a tab, quotes are part of the texts. QUOTE_NONE is returned for such a table if
-    `sample`, its first lines, has fewer invalid rows with QUOTE_NONE than with QUOTE_MINIMAL.
-    """
+    """Return csv.QUOTE_NONE if quotes are part of the texts, or csv.QUOTE_MINIMAL if quotes enclose cells."""
 
     def n_invalid(quoting: int) -> int:
         records = _records(sample, delimiter, quoting)
@@ -262,10 +242,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
 
 
 def _bad_row(file: TextFile, number: int, why: str) -> Text:
-    """Return a text for row `number`. Consuming the pieces of the text raises a BadTextError.
-
-    The error is not raised immediately, because it would end the reading of the whole table.
-    """
+    """Return a text for row `number`."""
 
     def pieces() -> Iterator[str]:
         yield from ()

@@ -109,10 +109,7 @@ def _author(author: "_Element") -> str:
 
 
 def _year(root: "_Element") -> str:
-    """Return the earliest year of the sources of the text, or "" if no source has a year.
-
-    Later years belong to reprints and to the digital edition.
-    """
+    """Return the earliest year of the sources of the text, or "" if no source has a year."""
     paths = ".//{*}sourceDesc//{*}date", ".//{*}profileDesc/{*}creation//{*}date", "{*}standOff//{*}event"
     dates = [date for path in paths for date in root.iterfind(path)]
     keys = "when", "notBefore", "from", "notAfter", "to"

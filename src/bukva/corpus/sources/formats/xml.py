@@ -133,10 +133,7 @@ def inner_text(element: "_Element | None", without: Collection[str] = ()) -> str
 
 
 def _with_entities_replaced(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield a document in pieces, with HTML entities such as &mdash; replaced by the characters that they name.
-
-    Books often contain HTML entities, but XML does not define them.
-    """
+    """Yield a document in pieces, with HTML entities such as &mdash; replaced by the characters that they name."""
     rest = ""
     for piece in pieces:
         text = rest + piece
