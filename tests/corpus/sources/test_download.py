@@ -149,8 +149,29 @@ def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, tar
         (tar_gz({"poems/Blok/1.txt": "1", "prose/Gogol/2.txt": "2"}), ["poems/Blok/1", "prose/Gogol/2"]),
         (tar_gz({"book.txt": "x"}), ["-/-/book"]),
     ):
-        get(target, "url", url=server.has("/books", body), sha256=digest_of(body).hexdigest())
+        get(target, "url", note=print, url=server.has("/books", body), sha256=digest_of(body).hexdigest())
         assert [document.name for document in texts_in(target)] == works
+
+
+@pytest.mark.parametrize(
+    ("files", "works", "said"),
+    [
+        (["Chekhov/a.txt", "Chekhov/b.txt", "Chekhov/img/1.png"], ["-/Chekhov/a", "-/Chekhov/b"], ["is the author"]),
+        (
+            ["books/Blok/a.txt", "books/Gogol/b.txt"],
+            ["-/Blok/a", "-/Gogol/b"],
+            ["folders inside books are the authors"],
+        ),
+        (["RusLit-f00/poems/Blok/a.txt", "RusLit-f00/README.md"], ["-/-/README.md", "poems/Blok/a"], []),
+        (["poems/Blok/a.txt", "prose/Gogol/b.txt"], ["poems/Blok/a", "prose/Gogol/b"], []),
+    ],
+)
+def test_the_only_folder_of_an_archive_is_an_author_if_no_folder_is_inside(files, works, said, server, target) -> None:
+    body, notes = tar_gz(dict.fromkeys(files, "x")), list[str]()
+    get(target, "url", note=notes.append, url=server.has("/books", body), sha256=digest_of(body).hexdigest())
+    assert sorted(document.name for document in texts_in(target)) == works
+    assert len(said) == len([note for note in notes if "pack" in note])
+    assert all(words in "".join(notes) for words in said)
 
 
 def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address(server, target, tmp_path) -> None:
@@ -238,7 +259,7 @@ def test_mistakes_at_an_address_are_reported(server, fails) -> None:
     for body, words in (
         (b"\xff\xffx", r"^a\.txt: byte 0 \(0xff\) is not UTF-8"),
         (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside the target folder"),
-        (tar_gz({"x/a/bad.txt": b"\xe0"}), r"^a\.txt/a/bad\.txt: byte 0 "),
+        (tar_gz({"x/c/a/bad.txt": b"\xe0"}), r"^a\.txt/c/a/bad\.txt: byte 0 "),
         (tar_gz({}), r"^a\.txt: contains no \.txt, \.md, "),
     ):
         url = server.has("/a.txt", body)

@@ -131,7 +131,7 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
             fetch(params.url, file, on_bytes, params.sha256)
             if reader := reader_of_zip(file):
                 return work_in_file(file, file.name, options, reader)
-            return _in_archive(file, scratch, options) if is_archive(file) else _downloaded_file(file, options)
+            return _in_archive(file, scratch, options, note) if is_archive(file) else _downloaded_file(file, options)
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: options.reader(path) is not None
             fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
@@ -203,16 +203,34 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _in_archive(archive: Path, scratch: Path, options: ReadOptions) -> list[Work]:
-    """Unpack an archive into a new folder inside `scratch`, and return its works."""
+def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote) -> list[Work]:
+    """Unpack an archive into a new folder inside `scratch`, and return its works.
+
+    In most archives, one folder contains everything else. It is an author if its files are in no further folder.
+    Otherwise its name is ignored, as that of the folder REPOSITORY-COMMIT in archives from GitHub.
+    """
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):
         options.findings.add("zip_names_guessed", printable(name))
-    # In most archives, one folder contains everything else. Its name is not an author or a category, so the paths of
-    # works begin below it. macOS adds a second folder, __MACOSX.
+    # macOS adds a second folder, __MACOSX
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
-    root = top[0] if len(top) == 1 and top[0].is_dir() else folder
-    return works_in_folder(root, archive.name, options)
+    if len(top) != 1 or not top[0].is_dir():
+        return works_in_folder(folder, archive.name, options)
+    files = [path.relative_to(folder) for path in top[0].rglob("*") if path.is_file() and options.reader(path)]
+    depth = max((len(path.parts) for path in files if "/." not in f"/{path.as_posix()}"), default=0)
+    name = printable(top[0].name)
+    if depth == 2:
+        note(
+            f"download: {archive.name}: its only folder, {name}, is the author of all works. If it is not an author, "
+            "pack the files without the folder."
+        )
+        return works_in_folder(folder, archive.name, options, (top[0].name,))
+    if depth == 3:  # with three levels of folders, the outermost is surely a wrapper
+        note(
+            f"download: {archive.name}: the folders inside {name} are the authors. If {name} is a category or an "
+            "author, pack it inside another folder."
+        )
+    return works_in_folder(top[0], archive.name, options)
 
 
 def _file_name(url: str) -> str:

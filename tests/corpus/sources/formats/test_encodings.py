@@ -62,7 +62,21 @@ def test_escapes_of_a_terminal_and_braces_of_tex_are_utf8(text) -> None:
     assert found(text.encode()) == "utf-8"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1b~")))
+@pytest.mark.parametrize("text", ["Привет, мир.", "für + wider", "日本"])
+def test_utf7_is_an_error_and_not_ascii(text) -> None:
+    with pytest.raises(BadEncodingError, match="looks like UTF-7"):
+        found(text.encode("utf-7"))
+    assert read(text.encode("utf-7"), "utf-8") == text.encode("utf-7").decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["+380-44-123", "+420-1", "a+bcd-e", "1 + 1", "C++-x", "+7123-456", "x+foo-bar+1", "ж+BB4-"]
+)
+def test_a_plus_is_a_plus(text) -> None:
+    assert found(text.encode()) == "utf-8"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1b~+")))
 def test_all_utf8_without_switches_is_read_as_utf8(text) -> None:
     assert read(text.encode(), "utf-8") == text.removeprefix("\ufeff")
     assert found(b"x" + text.encode()) == "utf-8"

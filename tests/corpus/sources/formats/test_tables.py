@@ -133,6 +133,13 @@ def test_quotes_in_a_tsv_are_a_part_of_its_texts_where_rows_would_be_wrong_other
     assert texts(file(tmp_path / "c.tsv", 'id\ttext\n1\t"Да ""да"""\n')) == ['Да "да"']
 
 
+@pytest.mark.parametrize(("header", "name"), [("text,id,text", "text"), ("text,Author,author", "author")])
+def test_two_columns_of_one_name_are_an_error(header, name, tmp_path) -> None:
+    with pytest.raises(BadTextError, match=rf"^books/a\.csv: has several columns '{name}'\. Rename all but one"):
+        rows(file(tmp_path / "a.csv", f"{header}\na,b,c\n"))
+    assert texts(file(tmp_path / "b.csv", "text,x,x\na,b,c\n")) == ["a"]
+
+
 def test_bad_rows_of_a_csv_are_errors_of_their_own(tmp_path) -> None:
     path = file(tmp_path / "a.csv", 'id,text\n1,раз\n2,a,b\n3,"x"y\n4\n5,\n6,два\n7,"open\n8,lost\n')
     why = {
@@ -171,6 +178,15 @@ def test_a_cell_that_is_too_long_is_an_error(tmp_path, monkeypatch) -> None:
 
 
 # ---- .json
+
+
+def test_a_text_that_is_a_list_of_lines_is_read_line_by_line(tmp_path) -> None:
+    row = {"text": ["раз", "два"]}
+    assert texts(file(tmp_path / "a.json", json.dumps([row, {"text": "три"}]))) == ["раз\nдва", "три"]
+    assert texts(jsonl(tmp_path / "a.jsonl", [row])) == ["раз\nдва"]
+    assert texts(parquet(tmp_path / "a.parquet", {"text": [["раз", "два"]]})) == ["раз\nдва"]
+    for bad in ([], [1], ["раз", None]):
+        assert "row 1: has no text in column 'text'" in texts(file(tmp_path / "a.json", json.dumps([{"text": bad}])))[0]
 
 
 def test_a_list_of_texts_or_of_objects_is_a_table(tmp_path) -> None:

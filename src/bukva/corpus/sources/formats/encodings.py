@@ -1,6 +1,7 @@
 """Decode files, and detect their encodings. A detected encoding is verified on all bytes of the file."""
 
 import codecs
+import re
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -20,6 +21,9 @@ DETECTED = (
 # Escape sequence that switches the character set -> the encodings that use this sequence. A text in these encodings has
 # only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
+# Characters in UTF-7 up to U+D7FF, such as +BB4-. The minus may be missing, but then only those of alphabets, up to
+# U+13FF, are recognized. Other texts rarely have such a word after a plus, and most such words are not valid UTF-7.
+UTF7 = re.compile(rb"\+([A-Za-z01][A-Za-z0-9+/]{2,}-|[A-E][A-Za-z0-9+/]{2,})")
 # Encoding that chardet may detect -> superset of this encoding in DETECTED. By the HTML standard, a page that declares
 # the subset must be read with the superset.
 SUPERSETS = {
@@ -92,7 +96,8 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
 
     1. If the file begins with a byte order mark, the mark gives the encoding.
     2. If all bytes are valid UTF-8, the encoding is UTF-8. There is one exception: if the file contains an escape
-       sequence of ESCAPED and is valid in an encoding that uses this sequence, this encoding is returned.
+       sequence of ESCAPED and is valid in an encoding that uses this sequence, this encoding is returned. A file that
+       looks like UTF-7 is an error.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
     4. The library chardet lists probable encodings. The first of them in which all bytes are valid is returned.
 
@@ -101,7 +106,7 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
             mark is verified on the whole file.
 
     Raises:
-        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8 or contains NUL.
+        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8, is UTF-7, or contains NUL.
     """
     with open_file() as file:
         head = file.read(HEAD_BYTES)
@@ -110,7 +115,10 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
             return encoding
     utf8_error = _decoding_error(open_file, "utf-8")
     if utf8_error is None:
-        return next((name for name in _escaped(open_file) if not _decoding_error(open_file, name)), "utf-8")
+        name = next((name for name in _escaped(open_file) if not _decoding_error(open_file, name)), "utf-8")
+        if name == "utf-7":
+            raise BadEncodingError("looks like UTF-7 (`iconv -f utf-7 -t utf-8` converts it; utf-8 reads it as it is)")
+        return name
     sample = _sample(open_file)
     if utf8_error.offset is None or NUL.encode() in sample:
         raise BadEncodingError(HAS_NUL)
@@ -123,12 +131,14 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
 
 
 def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
-    """Yield the encodings in ESCAPED whose escape sequences occur in a file."""
+    """Yield the encodings in ESCAPED, and "utf-7", whose escape sequences occur in a file."""
     with open_file() as file:
         for piece in iter(lambda: file.read(PIECE_BYTES), b""):
             for escape, encodings in ESCAPED.items():
                 if escape in piece:
                     yield from encodings
+            if UTF7.search(piece):
+                yield "utf-7"
 
 
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:

@@ -116,6 +116,13 @@ def read_csv(file: TextFile) -> Iterator[Text]:
     header = _header(records)
     if file.column not in header:
         raise _no_column(file, header)
+    known = [
+        name
+        for name in (cell if cell == file.column else cell.lower() for cell in header)
+        if name in (file.column, *METADATA_COLUMNS)
+    ]
+    if twice := [name for name in known if known.count(name) > 1]:
+        raise BadTextError(file.display_name, f"has several columns {twice[0]!r}", "Rename all but one of them")
     for number, record in enumerate(records, start=1):
         if isinstance(record, csv.Error):
             yield _bad_row(file, number, f"has invalid quotes ({record})")
@@ -226,6 +233,8 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
     """Return the text and metadata of `row`. If the row is invalid, consuming its pieces raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
+    if isinstance(text, list) and all(isinstance(line, str) for line in text):
+        text = "\n".join(text)  # lines or paragraphs
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))
     cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
