@@ -24,7 +24,7 @@ def kill_at_random_moments(setup: Setup, tries: int) -> list[str]:
                 attempts.remove(None)
                 attempts.append(_kill_at_random(setup, project, stage))
         verdicts += [verdict for verdict in attempts if verdict is not None]
-        project.run("dvc", "repro", "-s", stage)
+        project.run("dvc", "repro", "-f", "-s", stage)  # DVC would restore it, and not remove what a kill left over
     return _with_end(setup, project, verdicts)
 
 

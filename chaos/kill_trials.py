@@ -60,6 +60,7 @@ def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
 def _sweep_project(setup: Setup, name: str) -> Project:
     project = setup.whole.copy_to(setup.scratch / name / "bukva")
     project.env |= {"PYTHONPATH": "src", **SAVE_OFTEN}
+    project.commit("experiments start from a commit")
     return project
 
 

@@ -130,7 +130,7 @@ ROWS = (
     Row(
         "diverged",
         "a training that diverges",
-        "a learning rate of 1e20; the stage must print one message with step, learning rate and last good checkpoint, "
+        "a learning rate of 1e6; the stage must print one message with step, learning rate and last good checkpoint, "
         "and keep this checkpoint; the run must get the status FAILED",
         disturb.diverge,
         1,
