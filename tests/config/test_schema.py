@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from dvc.utils.serialize import load_yaml, modify_yaml
+from dvc.utils.hydra import apply_overrides
+from dvc.utils.serialize import load_yaml
 
 from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.config.schema import RULE_SETS
@@ -60,8 +61,7 @@ def test_the_file_of_the_project_is_valid_and_dvc_changes_one_line_of_it(tmp_pat
     file.write_text("\ufeff" + TEXT, encoding="utf-8")  # a byte order mark is accepted
     assert read_params(file).model_dump() == SECTIONS == load_yaml(PROJECT)
     file.write_text(TEXT, encoding="utf-8")
-    with modify_yaml(file) as params:
-        params["model"]["n_head"] = 8
+    apply_overrides(file, ["model.n_head=8"])  # as `dvc exp run -S model.n_head=8`
     lines = zip(TEXT.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
     assert [pair for pair in lines if pair[0] != pair[1]] == [("  n_head: 4", "  n_head: 8")]
     assert read_params(file).model.n_head == 8
