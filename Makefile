@@ -65,7 +65,7 @@ $(MADE): requirements.lock numerics.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'
 	@echo "Creating .venv and installing about 2 GB of packages. This takes a few minutes ..."
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install --disable-pip-version-check --progress-bar off -r requirements.lock | grep --line-buffered -E ' MB\)|^Installing' | cut -c 1-100
+	@$(BIN)/pip install --disable-pip-version-check --progress-bar off -r requirements.lock | grep --line-buffered -oE '.* MB\)|^Installing.{0,90}'
 	@touch $@
 
 $(BUKVA): pyproject.toml $(MADE)

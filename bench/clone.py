@@ -7,7 +7,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bench.measure import ROOT, Outcome, command
+from bench.measure import ROOT, Outcome, command, path_with
 from bukva.config.load import read_yaml
 from bukva.core.files import resolve_path
 
@@ -28,7 +28,9 @@ def dvc(folder: Path, *arguments: str) -> Outcome:
 def stage(folder: Path, name: str, params: dict[str, Any]) -> Outcome:
     """Write these parameters into a clone and run a stage there, as DVC would run it."""
     write_params(folder, params)
-    return command([sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": "src"})
+    return command(
+        [sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": path_with("src")}
+    )
 
 
 def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:

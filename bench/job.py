@@ -6,11 +6,11 @@ The last line of output is JSON: the values of the job, or {"error": message} fo
 import json
 import sys
 
-from bench import generation, gpu, race, text, updates
+from bench import generation, race, text, updates
 from bukva.core.errors import BukvaError
 from bukva.core.machine import prepare_torch
 
-MODULES = (generation, gpu, race, text, updates)
+MODULES = (generation, race, text, updates)
 JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 

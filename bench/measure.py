@@ -53,12 +53,12 @@ def job(name: str, **arguments: Any) -> Outcome:
 def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> Outcome:
     """Run a command in a folder and return its cost, with its output as the value `printed`.
 
-    environment: by default, the environment of this process with bukva on the path.
+    environment: by default, the environment of this process with bukva first on the path.
 
     Raises:
         BukvaError: the command failed. The message contains the command and the last line of its output.
     """
-    environment = environment or {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = environment or {**os.environ, "PYTHONPATH": path_with(str(ROOT / "src"))}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         started_at = time.perf_counter()
         process = subprocess.Popen(
@@ -72,6 +72,11 @@ def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str
             raise BukvaError(f"{_short(words)}: {_last_line(err) or _last_line(out) or _exit(process.returncode)}")
         out.seek(0)
         return Outcome(seconds, usage.ru_maxrss * 1024, {"printed": out.read()})  # Linux counts in KiB
+
+
+def path_with(first: str) -> str:
+    """Return the caller's PYTHONPATH with another folder before it."""
+    return os.pathsep.join(filter(None, [first, os.environ.get("PYTHONPATH")]))
 
 
 def in_turn(n: int, *functions: Callable[[int], T]) -> list[list[T]]:

@@ -3,6 +3,7 @@
 from bukva.cli import stage
 from bukva.config.schema import author_word
 from bukva.core.files import write_json, write_text
+from bukva.core.words import count
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
@@ -29,18 +30,18 @@ def main() -> None:
             ((rule["chars"], rule["rule"]) for rule in counts["removed"] if rule["chars"] > 0), reverse=True
         )
         if by_rule:
-            named = ", ".join(f"{name} {n:,}" for n, name in by_rule)
-            print(f"clean: removed {sum(n for n, _ in by_rule):,} characters (clean.rules, clean.optional): {named}")
+            named, removed = ", ".join(f"{name} {n:,}" for n, name in by_rule), sum(n for n, _ in by_rule)
+            print(f"clean: removed {count(removed, 'character')} (clean.rules, clean.optional): {named}")
         if cut := counts["mostly_cut"]:
             by, first = ", ".join(rule.name for rule in rules.cuts), [*cut.items()][:MOST_NAMES]
             named = ", ".join(f"{work} {percent(share)}" for work, share in first)
             more = f" and {len(cut) - MOST_NAMES:,} more" if len(cut) > MOST_NAMES else ""
-            print(f"clean: {by} removed most of {len(cut):,} work(s) (clean.rules): {named}{more}")
+            print(f"clean: {by} removed most of {count(len(cut), 'work')} (clean.rules): {named}{more}")
         # there can be more characters after than before, because a work without a final newline gets one
         before, after = counts["chars_before"], counts["chars"]
         print(
-            f"clean: {before:,} characters before cleaning, {after:,} after cleaning "
-            f"({counts['symbols']:,} different characters)"
+            f"clean: {count(before, 'character')} before cleaning, {after:,} after cleaning "
+            f"({count(counts['symbols'], 'different character')})"
         )
 
 

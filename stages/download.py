@@ -3,6 +3,7 @@
 from bukva.cli import stage
 from bukva.config.schema import author_word
 from bukva.core.progress import transfer_bar
+from bukva.core.words import count
 from bukva.corpus.sources.download import download
 from bukva.text.collection import TABLE
 
@@ -16,10 +17,12 @@ def main() -> None:
         chosen, raw = run.params.download, run.path("raw")
         with transfer_bar(f"download {chosen.corpus}") as show:
             counts = download(chosen, raw, show, note=print)
-        authors = f"{author_word(chosen.corpus)}s"
-        run.log.metrics({authors if name == "authors" else name: n for name, n in counts.items()})
+        author = author_word(chosen.corpus)
+        run.log.metrics({f"{author}s" if name == "authors" else name: n for name, n in counts.items()})
         run.log.artifact(raw / TABLE)
-        print(f"download: {counts['works']} works of {counts['authors']} {authors}, {counts['chars']:,} characters")
+        words = {"works": "work", "authors": author, "chars": "character"}
+        works, authors, chars = (count(counts[name], word) for name, word in words.items())
+        print(f"download: {works}{f' of {authors}' if counts['authors'] else ''}, {chars}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from bukva.backends.device import prepare
 from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.evaluation.rows import chart_of, rows_of
-from bukva.evaluation.scores import describe, evaluate, headline, left_out
+from bukva.evaluation.scores import describe, evaluate, headline, sampled
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
 from bukva.text.held_out import HeldOut
@@ -24,7 +24,7 @@ def main() -> None:
         text = HeldOut(splits, load_lengths(run.path("split")), tokenizer, ngrams)
         saved = CharScores.read(files_of(run.path("baselines")))
         result = evaluate(models, text, run.params.evaluate, Baselines.load(saved))
-        for line in left_out(result, text):
+        if line := sampled(result, text):
             print(f"evaluate: {line}")
         about = describe(text, models, trained, result.calibration)
         save_scores(run.path("scores"), about, saved.works, text.chars, result.nats)

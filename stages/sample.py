@@ -3,6 +3,7 @@
 from bukva.backends.device import prepare
 from bukva.cli import stage
 from bukva.core.files import read_json, write_json, write_text
+from bukva.core.words import count
 from bukva.generation.samples import answer, page, to_json
 from bukva.project.stages import trained_models
 from bukva.text.prompts import chosen_prompts
@@ -23,8 +24,8 @@ def main() -> None:
         run.log.artifact(samples)
         read_prompts = {(continuation["prompt"], continuation["read"]) for continuation in continuations}
         if n := sum(prompts[number] != read for number, read in read_prompts):
-            print(f"sample: changed {n} prompt(s) with characters outside the vocabulary (sample.unknown)")
-        print(f"sample: each model continued {len(prompts)} prompt(s); the texts are in {samples}")
+            print(f"sample: changed {count(n, 'prompt')} with characters outside the vocabulary (sample.unknown)")
+        print(f"sample: each model continued {count(len(prompts), 'prompt')}; the texts are in {samples}")
 
 
 if __name__ == "__main__":

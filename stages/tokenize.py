@@ -2,6 +2,7 @@
 
 from bukva.cli import stage
 from bukva.core.files import read_json
+from bukva.core.words import count
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.prompts import check_prompts, chosen_prompts
 from bukva.text.tokenizers import VOCAB
@@ -23,13 +24,14 @@ def main() -> None:
         run.log.artifact(tokens / VOCAB)
         if n := encoded.n_repeated:
             decided_by = "split.duplicates, split.duplicate_chars"
-            print(f"tokenize: removed {n:,} characters of repeated passages from train ({decided_by})")
+            print(f"tokenize: removed {count(n, 'character')} of repeated passages from train ({decided_by})")
         if n := encoded.n_unknown:
             done = "removed" if params.tokenize.unknown == "drop" else "replaced"
-            print(
-                f"tokenize: {done} {n:,} characters that do not occur in train (tokenize.vocabulary, tokenize.unknown)"
-            )
-        print(f"tokenize: {encoded.n_ids:,} ids, vocabulary of {len(encoded.tokenizer):,} entries")
+            decided_by = "tokenize.vocabulary, tokenize.unknown"
+            print(f"tokenize: {done} {count(n, 'character')} outside the vocabulary of train ({decided_by})")
+        print(
+            f"tokenize: {count(encoded.n_ids, 'id')}, vocabulary of {count(len(encoded.tokenizer), 'entry', 'entries')}"
+        )
 
 
 if __name__ == "__main__":

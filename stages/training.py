@@ -90,7 +90,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         if group.is_leader:
             weights = {"best": state.best_weights, "initial": initial}
             counted = splits["train"] if state.model.counts else None
-            save_model(trained.folder, config, tokenizer, weights, machine.numerics(), counted)
+            save_model(trained.folder, config, tokenizer, weights, machine.numerics() | state.numerics, counted)
             log.artifact(trained.curve)
             log.model(model, trained.folder)
             checkpoints.finish(trained.curve)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, look, noise_floor
+from bukva.compare.statistics.judging import LOOKS, decide, noise_floor
 from bukva.compare.statistics.online import next_level
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
@@ -26,6 +26,13 @@ class Kind:
     share: float
     gain: float
     scatter: float = 1.0  # of a try's seeds, by that of the baseline
+    tail_df: int = 0  # degrees of freedom of Student's t, from which the luck of all seeds is drawn; 0: normal
+
+    def luck(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw what n seeds add to the mean score, with standard deviation SEED_SD."""
+        if not self.tail_df:
+            return rng.normal(0, SEED_SD, n)
+        return rng.standard_t(self.tail_df, n) * SEED_SD / (self.tail_df / (self.tail_df - 2)) ** 0.5
 
 
 @dataclass
@@ -45,20 +52,16 @@ class Night:
 def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
     """A night of `bukva judge`."""
     night, floor = Night(trainings=LOOKS[-1]), Floor(0.0, 0)
-    baseline, text = rng.normal(0, SEED_SD, LOOKS[-1]), rng.normal(0, TEXT_SD / 2**0.5)
+    baseline, text = kind.luck(rng, LOOKS[-1]), rng.normal(0, TEXT_SD / 2**0.5)
     groups, ps, kept = [baseline], [], []
     for _ in range(TRIES):
         gain = kind.gain if rng.random() < kind.share else 0.0
-        seeds, own_text = rng.normal(-gain, SEED_SD * kind.scatter, LOOKS[-1]), rng.normal(0, TEXT_SD / 2**0.5)
-        test_level, known, p = next_level(ps, kept, level), noise_floor(groups, floor), 1.0
-        for n in LOOKS:
-            difference = seeds[:n].mean() + own_text - baseline.mean() - text
-            seen = look(Estimate(difference, TEXT_SD, TEXT_DF), baseline, seeds[:n], known, test_level)
-            p = min(p, seen.p)
-            if seen.decision != "more seeds":
-                break
-        is_kept = seen.decision == "keep"
-        ps.append(p)
+        seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, rng.normal(0, TEXT_SD / 2**0.5)
+        differences = {n: seeds[:n].mean() + own_text - baseline.mean() - text for n in LOOKS}
+        measured = [(Estimate(differences[n], TEXT_SD, TEXT_DF), seeds[:n]) for n in LOOKS]
+        seen = decide(measured, baseline, noise_floor(groups, floor), next_level(ps, kept, level))
+        n, is_kept = seen.n_seeds, seen.decision == "keep"
+        ps.append(seen.p)
         kept.append(is_kept)
         groups.append(seeds[:n])
         night.gains += gain > 0
@@ -76,11 +79,11 @@ def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
 def greedy(rng: np.random.Generator, kind: Kind) -> Night:
     """A night that keeps what scored better, with one seed."""
     night, text = Night(trainings=1), rng.normal(0, TEXT_SD / 2**0.5)
-    best = text + rng.normal(0, SEED_SD)
+    best = text + float(kind.luck(rng, 1)[0])
     for _ in range(TRIES):
         gain = kind.gain if rng.random() < kind.share else 0.0
         own_text = rng.normal(0, TEXT_SD / 2**0.5)
-        score = own_text + rng.normal(-gain, SEED_SD * kind.scatter)
+        score = own_text + float(kind.luck(rng, 1)[0]) * kind.scatter - gain
         night.gains += gain > 0
         night.trainings += 1
         if score < best:
@@ -96,11 +99,11 @@ def fixed(rng: np.random.Generator, kind: Kind, level: float = 0.05, n: int = 3)
     from scipy.special import ndtr
 
     night, text = Night(trainings=n), rng.normal(0, TEXT_SD / 2**0.5)
-    mean = text + rng.normal(0, SEED_SD / n**0.5)
+    mean = text + float(kind.luck(rng, n).mean())
     for _ in range(TRIES):
         gain = kind.gain if rng.random() < kind.share else 0.0
         own_text = rng.normal(0, TEXT_SD / 2**0.5)
-        score = own_text + rng.normal(-gain, SEED_SD * kind.scatter / n**0.5)
+        score = own_text + float(kind.luck(rng, n).mean()) * kind.scatter - gain
         night.gains += gain > 0
         night.trainings += n
         if ndtr((score - mean) / (2 * SEED_SD**2 / n + TEXT_SD**2) ** 0.5) < level:
@@ -122,6 +125,9 @@ KINDS = {
     "1 in 10 gains 0.02 bits": Kind(0.1, 0.02),
     "1 in 10 gains 0.05 bits": Kind(0.1, 0.05),
     "all equal, seed deviation 1.5 times as large": Kind(0.0, 0.0, 1.5),
+    "all equal, seed deviation twice as large": Kind(0.0, 0.0, 2.0),
+    "all equal, heavy tails": Kind(0.0, 0.0, tail_df=4),
+    "1 in 10 gains 0.03 bits": Kind(0.1, 0.03),
 }
 
 

@@ -1,7 +1,7 @@
 """Plans and a tiny project, for the tests of planning."""
 
 import numpy as np
-from imports import ROOT
+from imports import SHIPPED
 from ruamel.yaml import YAML
 
 from bukva.config.load import PARAMS, parse_params
@@ -10,7 +10,7 @@ from bukva.project.stages import paths
 from bukva.text.tokenizers import save_tokenizer
 from bukva.text.tokenizers.char import CharTokenizer
 
-TEXT = (ROOT / PARAMS).read_text(encoding="utf-8")
+TEXT = SHIPPED.read_text(encoding="utf-8")
 RAW = YAML(typ="safe").load(TEXT)
 ALL = parse_params(RAW, "params.yaml")
 TOY = [Size(1, 32), Size(1, 64)]

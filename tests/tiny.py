@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import torch
+from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.config.load import read_params
@@ -30,7 +31,7 @@ RECIPE = {
 
 def recipe(**changes):
     """Section train_gpt of params.yaml, made tiny, with changes."""
-    return read_params().train_gpt.model_copy(update=RECIPE | changes)
+    return read_params(SHIPPED).train_gpt.model_copy(update=RECIPE | changes)
 
 
 def splits():

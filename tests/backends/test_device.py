@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from imports import SHIPPED
 from tiny import CPU, SHAPE, WITH_MEMORY, task
 
 from bukva import backends
@@ -25,7 +26,7 @@ def _threads():
 
 
 def compute(**changes):
-    return read_params().compute.model_copy(update={"device": "cpu"} | changes)
+    return read_params(SHIPPED).compute.model_copy(update={"device": "cpu"} | changes)
 
 
 @pytest.mark.parametrize(("precision", "native", "expected"), [

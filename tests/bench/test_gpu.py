@@ -1,6 +1,5 @@
 """The row of a GPU, which also runs as a script: on a CPU with tiny sizes, and with a card that is made up."""
 
-import json
 import math
 import os
 
@@ -9,29 +8,17 @@ import torch
 from typer.testing import CliRunner
 
 from bench import gpu
-from bench import job as jobs
-from bench.measure import Outcome
 from bench.plain import nanogpt
 from bukva.core.errors import BukvaError
-from bukva.project.stages import stages
 from bukva.text.collection import TEXT
-
-H100 = {"card": "NVIDIA H100 80GB HBM3", "peak": 989.0}
-
-
-def run_here(name, **arguments):
-    """bench.measure.job in this process; what passes between processes is JSON."""
-    values = jobs.JOBS[name](**json.loads(json.dumps(arguments, default=str)))
-    return Outcome(1000.0, 1, json.loads(json.dumps(values)))
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Run jobs in this process, on a text of a few kilobytes, with one thread and without a GPU."""
+    """A text of a few kilobytes, one thread and no GPU."""
     raw = tmp_path / "raw"
     raw.mkdir()
     (raw / TEXT).write_text("ROMEO:\nBut, soft! what light through yonder window breaks?\n\n" * 100, encoding="utf-8")
-    monkeypatch.setattr(gpu, "job", run_here)
     monkeypatch.setattr(gpu, "fetched", lambda *_: raw)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
@@ -41,14 +28,19 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def card(here, monkeypatch):
-    """An H100 on which every training gives these values; returns them, and the arguments of each call."""
-    values, calls = {"ms": 2.0, "chars_per_second": 1e6, "tflops": 0.35 * 989, "digest": "a", **H100}, []
+    """An H100 on which every training gives these values; returns them, and the arguments of each training."""
+    values, calls = {"ms": 2.0, "chars_per_second": 1e6, "tflops": 0.35 * 989, "digest": "a"}, []
 
-    def job(name, **arguments):
-        calls.append((name, arguments))
-        return Outcome(30.0, 1, dict(values))
+    class Card(gpu.Bench):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.card, self.peak = "NVIDIA H100 80GB HBM3", 989.0
 
-    monkeypatch.setattr(gpu, "job", job)
+        def train(self, shape, _first, last, **options):
+            calls.append({"shape": shape, "last": last, **options})
+            return dict(values)
+
+    monkeypatch.setattr(gpu, "Bench", Card)
     return values, calls
 
 
@@ -69,54 +61,27 @@ def test_the_script_runs_on_a_cpu_with_tiny_sizes_and_trainings_are_equal(here):
     assert "resumed" in same[1][1]
 
 
-@pytest.mark.nightly
-def test_the_stages_run_in_a_copy_of_the_project(here):
-    for line in gpu.stage_times(gpu.Bench(here, "cpu", quick=True)):
-        assert 0 < line.ours[0] < 600
-
-
-def test_the_stages_run_in_their_order_and_two_of_them_on_both_devices(card, here, monkeypatch):
-    ran = []
-
-    def stage(folder, name, params):
-        assert (folder / "dvc.yaml").exists()
-        ran.append((name, params["compute"]["device"], params["compute"]["threads"]))
-        return Outcome(3.0, 1)
-
-    monkeypatch.setattr(gpu, "stage", stage)
-    lines = list(gpu.stage_times(gpu.Bench(here, "auto", quick=False)))
-    first = [name.replace("-", "_") for name in stages()][: -len(("evaluate", "sample", "publish"))]
-    expected = [(name, "auto", 0) for name in first]
-    expected += [(name, *side) for name in ("sample", "evaluate") for side in (("auto", 0), ("cpu", 2))]
-    assert ran == expected
-    assert [(line.ours, line.plain) for line in lines] == [([3.0], [3.0])] * 2
-
-
 def test_requirements_hold_on_an_h100_only(card, here):
     values, _ = card
-    lines = {line.what: line for line in gpu.updates(gpu.Bench(here, "auto", quick=False))}
+    bench = gpu.Bench(here, "auto", quick=False)
+    lines = {line.what: line for line in gpu.updates(bench)}
     share = "percentage of the card's bf16 peak of 989 TFLOPS: 346 TFLOPS"  # of 85M, the last of three
     assert lines[share].ours == pytest.approx([35.0])
     assert lines[share].required == 35.0
-    before = lines["an update of model default, 20.4 ms at commit 1796985"]
-    assert (before.required, before.met) == (pytest.approx(2.04), True)
+    before = "an update of model default, 20.4 ms at commit 1796985"
+    assert (lines[before].required, lines[before].met) == (pytest.approx(2.04), True)
     values["ms"] = 2.1
-    assert [line.met for line in gpu.updates(gpu.Bench(here, "auto", quick=False))][-1] is False
-    values.update(card="NVIDIA L4", peak=121.0)
-    assert all(line.required is None for line in gpu.updates(gpu.Bench(here, "auto", quick=False)))
+    assert {line.what: line for line in gpu.updates(bench)}[before].met is False
+    bench.card, bench.peak = "NVIDIA L4", 121.0
+    assert all(line.required is None for line in gpu.updates(bench))
 
 
 def test_a_training_that_differs_is_reported(card, here, monkeypatch):
-    values, calls = card
+    _, trainings = card
     assert [line.met for line in gpu.equal(gpu.Bench(here, "auto", quick=False))] == [True] * 4
-    trainings = [arguments for name, arguments in calls if name == "gpu-updates"]
     assert [each["resume_at"] for each in trainings] == [0, 0, 50] * 2
     assert {each["last"] for each in trainings} == {100}
-    monkeypatch.setattr(
-        gpu,
-        "job",
-        lambda _, **arguments: Outcome(1.0, 1, values | {"digest": str(arguments.get("resume_at"))}),
-    )
+    monkeypatch.setattr(gpu.Bench, "train", lambda *_, resume_at, **__: {"digest": str(resume_at)})
     assert [line.met for line in gpu.equal(gpu.Bench(here, "auto", quick=False))] == [True, False] * 2
 
 
@@ -131,7 +96,7 @@ def test_nanogpt_is_compiled_and_the_updates_that_compile_are_not_timed(card, he
         "for i in range(151): print(f'iter {i}: loss 4.1, time {900 if i <= 20 else 16 + i % 2:.2f}ms, mfu 1.00%')\n"
     )
     monkeypatch.setenv("BUKVA_NANOGPT", str(checkout))
-    *_, line = gpu.updates(gpu.Bench(here, "auto", quick=False))
+    line = next(gpu.updates(gpu.Bench(here, "auto", quick=False)))  # first, in case that time ends
     assert (line.plain, line.required) == ([16.5], 2.2)
     assert math.isclose(line.ratio.value, 16.5 / 2.0)
     monkeypatch.delenv("BUKVA_NANOGPT")
@@ -147,4 +112,4 @@ def test_a_text_that_cannot_be_downloaded_skips_one_part(card, here, monkeypatch
     assert done.stderr == "race: not measured: a.txt: no connection.\n"
     assert done.stdout.count("equal | ") == 4
     done = CliRunner().invoke(gpu.app, ["speed"])
-    assert str(done.exception) == "bench.gpu: unknown part speed. Use updates, equal, race, stages."
+    assert str(done.exception) == "bench.gpu: unknown part speed. Use equal, race, updates."

@@ -62,7 +62,7 @@ def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(project):
 def test_a_plan_is_proposed(project):
     done = CliRunner().invoke(app, ["plan", "1h"])
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("plan: 1 layers, 32 channels, ")
+    assert done.stdout.startswith("plan: 1 layer, 32 channels, ")
     assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
     assert "train_gpt.patience" in done.stdout  # an hour of training on 307 characters overfits
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from imports import ROOT
+from imports import ROOT, SHIPPED
 
 from bukva.cli.app import main
 from bukva.cli.stage import call
 from bukva.core.errors import BukvaError, PeerLostError
 
-PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
+PARAMS = SHIPPED.read_text(encoding="utf-8")
 SCORES = {
     "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},

@@ -3,20 +3,21 @@
 import copy
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml
+from imports import ROOT, SHIPPED
 
-from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
+from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.config.schema import RULE_SETS
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.rule_sets import RULES
 
-PROJECT = Path(__file__).parents[2] / PARAMS
-TEXT = PROJECT.read_text(encoding="utf-8")
-SECTIONS = read_yaml(PROJECT)
+TEXT = SHIPPED.read_text(encoding="utf-8")
+SECTIONS = read_yaml(SHIPPED)
 
 
 def with_values(changes):
@@ -56,15 +57,18 @@ def rejected_file(path):
 # ---- the file of the project
 
 
-def test_the_file_of_the_project_is_valid_and_dvc_changes_one_line_of_it(tmp_path):
-    file = tmp_path / PARAMS
-    file.write_text("\ufeff" + TEXT, encoding="utf-8")  # a byte order mark is accepted
-    assert read_params(file).model_dump() == SECTIONS == load_yaml(PROJECT)
-    file.write_text(TEXT, encoding="utf-8")
-    apply_overrides(file, ["model.n_head=8"])  # as `dvc exp run -S model.n_head=8`
-    lines = zip(TEXT.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
-    assert [pair for pair in lines if pair[0] != pair[1]] == [("  n_head: 4", "  n_head: 8")]
-    assert read_params(file).model.n_head == 8
+def test_a_file_with_a_byte_order_mark_is_valid(tmp_path):
+    (tmp_path / PARAMS).write_text("\ufeff" + TEXT, encoding="utf-8")
+    assert read_params(tmp_path / PARAMS).model_dump() == SECTIONS == load_yaml(SHIPPED)
+
+
+def test_the_file_of_the_project_has_the_keys_of_the_tests_and_dvc_changes_one_line_of_it(tmp_path):
+    assert flatten(read_yaml(ROOT / PARAMS)).keys() == flatten(SECTIONS).keys()
+    text = (ROOT / PARAMS).read_text(encoding="utf-8")
+    file = Path(shutil.copy(ROOT / PARAMS, tmp_path))
+    apply_overrides(file, ["model.n_head=2048"])  # as `dvc exp run -S model.n_head=2048`
+    lines = zip(text.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
+    assert [new for old, new in lines if old != new] == ["  n_head: 2048"]
 
 
 # ---- keys

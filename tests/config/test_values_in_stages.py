@@ -18,7 +18,7 @@ import traceback
 import warnings
 
 import pytest
-from imports import ROOT
+from imports import ROOT, SHIPPED
 
 from bukva.config.load import PARAMS, parse_params, read_yaml
 from bukva.core.errors import BukvaError
@@ -46,7 +46,7 @@ REACHED = {
     "sample": ("sample", "sample"),
 }
 
-SECTIONS = read_yaml(ROOT / PARAMS)
+SECTIONS = read_yaml(SHIPPED)
 SECTIONS |= {section: SECTIONS[section] | values for section, values in SMALL.items()}
 SECTIONS["download"]["path"], SECTIONS["compute"]["device"] = "book.txt", "cpu"
 

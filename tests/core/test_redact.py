@@ -10,14 +10,14 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from imports import ROOT
+from imports import SHIPPED
 
 from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.core.errors import BukvaError, redact_text, redact_url
 from bukva.corpus.sources.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 
-RAW = read_yaml(ROOT / PARAMS)
+RAW = read_yaml(SHIPPED)
 MARK = "СЕКРЕТ"
 
 # A generated secret repeats the mark after each character at which an address may be split.
@@ -92,7 +92,7 @@ def test_a_mistake_elsewhere_does_not_show_an_address():
 
 
 def test_a_broken_file_does_not_show_an_address(tmp_path):
-    text = (ROOT / PARAMS).read_text(encoding="utf-8")
+    text = SHIPPED.read_text(encoding="utf-8")
     url = f"https://me:{MARK}@host/a.txt?key={MARK}"
     for line in (f"{url}\n  url: {url}", f"{url}: x", f"!!int {url}", f"*{url}", f"!{url} a", f"'{url}", f"[{url}"):
         (tmp_path / PARAMS).write_text(text.replace("url: ''", f"url: {line}"), encoding="utf-8")

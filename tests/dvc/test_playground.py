@@ -74,7 +74,7 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(ser
         page.go_back()
         expect(overview).to_be_visible(timeout=WAIT)
         page.get_by_role("link", name="MLflow", exact=True).click()
-        expect(page.get_by_role("button", name="Sort: best_val_bits_per_char")).to_be_visible(timeout=WAIT)
+        expect(page.get_by_role("button", name="Sort: gpt.val")).to_be_visible(timeout=WAIT)
         page.go_back()
         expect(overview).to_be_visible(timeout=WAIT)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from typing import Any
 
@@ -148,3 +149,47 @@ def test_a_remote_that_cannot_take_results_is_one_sentence(project):
     printed = project.bukva("push", ok=False)
     assert printed.startswith("DVC: run-cache is not supported for http filesystem")
     assert "Traceback" not in printed
+
+
+def tops(project: Project) -> list[dict]:
+    """The runs of whole experiments of the last commit in MLflow."""
+    head = project.run("git", "rev-parse", "HEAD").strip()
+    return [run for run in project.mlflow() if not run["parent"] and run["tags"]["bukva.commit"] == head]
+
+
+def test_uncommitted_code_has_its_own_run_in_mlflow_which_names_the_changed_folder(template, tmp_path):
+    project = template.copy_to(tmp_path / "bukva")
+    project.run("dvc", "repro", "-f", "-s", "train-gpt", "evaluate", "publish")
+    (clean,) = tops(project)
+    assert clean["name"] == "baseline"
+    project.edit("src/bukva/models/gpt.py", "(module.weight, std=0.02)", "(module.weight, std=0.03)")
+    printed = project.run("dvc", "repro")
+    assert "differs from commit" in printed
+    edited, again = sorted(tops(project), key=lambda run: run["name"] == "baseline")
+    assert again == clean
+    assert edited["name"].endswith(": edited models")
+    assert edited["points"]["val_nats_per_char"] == clean["points"]["val_nats_per_char"] == 3
+    assert edited["metrics"]["gpt.val"] != clean["metrics"]["gpt.val"]
+    tags = edited["tags"]
+    assert tags["bukva.edited"] == "src/bukva/models"
+    assert "`src/bukva/models`" in tags["mlflow.note.content"]
+    assert "mlflow.source.git.commit" not in tags
+    assert [name for name, _ in project.versions()].count("bukva-gpt") == 3  # one of an earlier commit
+    project.run("dvc", "exp", "run", "--temp", "-n", "beside", "-S", "train_gpt.seed=7")
+    (beside,) = (run for run in tops(project) if run["tags"]["bukva.experiment"] == "beside")
+    assert beside["name"] == "beside: gpt.seed=7, edited models"
+    assert "in `train_gpt.seed=7`, `src/bukva/models`." in beside["tags"]["mlflow.note.content"]
+
+
+def test_the_verdict_on_a_renamed_experiment_is_in_its_run_and_a_missing_run_is_named(template, tmp_path):
+    project = template.copy_to(tmp_path / "bukva")
+    project.run("dvc", "exp", "run", "-n", "before", "-S", "train_gpt.seed=7")
+    project.run("dvc", "exp", "rename", "before", "after")
+    assert "not in MLflow" not in project.bukva("compare", "HEAD", "after")
+    project.sync()
+    (run,) = (run for run in tops(project) if run["tags"]["bukva.experiment"] == "before")
+    assert "bukva.against.HEAD.gpt.val" in run["tags"]
+    shutil.rmtree(project.folder / ".bukva/journal")
+    assert "The verdict is not in MLflow, because this checkout has no run of after.\n" in project.bukva(
+        "compare", "HEAD", "after"
+    )

@@ -85,6 +85,8 @@ def test_mlflow_then_has_one_run_with_its_stages_below_it_and_both_models(projec
     (name,) = {run["tags"]["bukva.experiment"] for run in project.mlflow()}
     assert re.fullmatch(r"repro-[0-9a-f]{7}", name)
     runs = runs_of(project, name)
+    assert (runs[""]["name"], runs["train-gpt"]["name"]) == ("baseline", "baseline/train-gpt")
+    assert int(runs[""]["tags"]["bukva.n_parameters"]) > 0
     assert set(runs) == {"", *STAGES[:-1]}
     assert {run["status"] for run in runs.values()} == {"FINISHED"}
     assert runs[""]["params"]["model.n_embd"] == "8"
@@ -286,8 +288,8 @@ def test_results_are_sent_once_to_a_remote_and_to_an_origin(project):
     project.run("git", "remote", "add", "origin", str(root / "origin.git"))
     project.run(*ADD_REMOTE, str(root / "remote"))
     project.run("git", "push", "-q", "origin", "main")
-    assert "push: 0 new objects were pushed" not in project.bukva("push")
-    assert "push: 0 new objects were pushed" in project.bukva("push")
+    assert "push: sent 0 new objects" not in project.bukva("push")
+    assert "push: sent 0 new objects" in project.bukva("push")
     project.run("dvc", "exp", "push", "origin", "two-heads")
 
 

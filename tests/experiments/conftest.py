@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from experiments.scored import scored
 from filelock import FileLock
+from imports import SHIPPED
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
@@ -23,8 +24,8 @@ class Fake(Project):
 
     def create(self) -> None:
         """Write the files and run the stages once."""
-        for name in ("params.yaml", ".dvcignore"):
-            shutil.copy(ROOT / name, self.folder)
+        for file in (SHIPPED, ROOT / ".dvcignore"):
+            shutil.copy(file, self.folder)
         shutil.copy(HERE / "fake.py", self.folder)
         shutil.copy(HERE / "pipeline.yaml", self.folder / "dvc.yaml")  # DVC reads every dvc.yaml below a project
         for name, text in {

@@ -1,6 +1,6 @@
 """The stages of a fake project: they write files of the shape of the real ones, in no time.
 
-python fake.py STAGE. A model of 13 layers fails.
+python fake.py STAGE. A model of 13 layers fails, and a model of 9 layers is much better.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def evaluate(params):
     Path("data/scores/gpt").mkdir()
     metrics = {}
     for name, n in CHARS.items():
-        nats = rng.random(n, dtype=np.float32)
+        nats = rng.random(n, dtype=np.float32) / (10 if params["model"]["n_layer"] == 9 else 1)
         np.save(f"data/scores/gpt/{name}.npy", nats)
         metrics[name] = float(nats.mean() / np.log(2))
     write("reports/metrics.json", json.dumps({"gpt": metrics}))

@@ -22,7 +22,10 @@ def test_compare_prints_both_lines_counts_looks_at_test_and_leaves_the_checkout_
     assert done.exit_code == 0, done.output
     assert "On this test text, model two-heads and the mean of 2 models main " in done.stdout
     assert "settings two-heads against main" in done.stdout
-    assert done.stderr == "Scores on this test text have now been shown once.\n"
+    assert done.stderr == (
+        "The verdict is not in MLflow, because this checkout has no run of two-heads.\n"
+        "Scores on this test text have now been shown once.\n"
+    )
     assert "shown 2 times" in bukva("compare", "main", "two-heads", "--test", "--json").stderr
     assert json.loads(bukva("compare", "two-heads", "--json").stdout)[0]["a"]["name"] == "HEAD"  # the baseline
     without = bukva("compare", "workspace", "two-heads", "--json")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from bukva.cli.app import app
 from bukva.compare import judge as court
 from bukva.compare import ledger as book
+from bukva.compare import records
 from bukva.core.errors import BukvaError
 from bukva.report import judge as report
 from bukva.report.page.build import judged_tries
@@ -27,15 +29,16 @@ def night(known, tmp_path, monkeypatch):
     monkeypatch.setattr(court, "results_of", lambda names: [known.made[name] for name in names])
     monkeypatch.setattr(court, "read_results", lambda _: list(known.made.values()))
     monkeypatch.setattr(court, "_check_checkout", lambda *_: None)
+    monkeypatch.setattr(court, "git", lambda *_: b"")
 
     def make(name, seed, changes=(), **more):
         luck = np.random.default_rng(seed).normal(0, 0.004)
         named = name if seed == 1 else f"{name}-s{seed}"
         known(named, {**dict(changes), "train_gpt.seed": seed}, effect=EFFECTS[name], seed_effect=luck, **more)
 
-    def train(setting, name, seed, print_line):
-        trained.append(f"{name}-s{seed}")
-        make(name, seed, {"model.n_head": setting.result.params["model"]["n_head"]})
+    def train(setting, seed, print_line):
+        trained.append(f"{setting.name}-s{seed}")
+        make(setting.name, seed, {"model.n_head": setting.result.params["model"]["n_head"]})
 
     monkeypatch.setattr(court, "_train", train)
     make("base", 1)
@@ -53,11 +56,11 @@ def judge(name):
     return court.judge(name, book.read_ledger(), lambda _: None)
 
 
-def test_a_clear_gain_is_kept_after_one_seed_and_becomes_the_baseline_with_all_its_seeds(night) -> None:
+def test_a_clear_gain_is_kept_after_four_seeds_and_becomes_the_baseline_with_all_its_seeds(night) -> None:
     begin()
     assert night.trained == [f"base-s{seed}" for seed in range(2, 9)]
     judged = judge("better")
-    assert (judged.verdict, judged.trained.seeds) == ("keep", [1])
+    assert (judged.verdict, judged.trained.seeds) == ("keep", [1, 2, 3, 4])
     assert judged.changed == {"model.n_head": [4, 8]}
     assert judged.difference == pytest.approx(-0.2, abs=0.02)
     assert night.trained[7:] == [f"better-s{seed}" for seed in range(2, 9)]
@@ -98,10 +101,10 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(night, m
     night("small", 1, {"model.n_head": 1})
     train = court._train
 
-    def killed(setting, name, seed, print_line):
+    def killed(setting, seed, print_line):
         if seed == 3:
             raise KeyboardInterrupt
-        train(setting, name, seed, print_line)
+        train(setting, seed, print_line)
 
     monkeypatch.setattr(court, "_train", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -142,7 +145,7 @@ def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_th
     with monkeypatch.context() as killed:
         killed.setattr(court, "complete_baseline", lambda *_: None)
         judge("better")
-    assert len(book.read_ledger().baseline.seeds) == 1
+    assert len(book.read_ledger().baseline.seeds) == 4
     assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
     assert len(book.read_ledger().baseline.seeds) == 8
 
@@ -154,6 +157,58 @@ def test_a_try_that_changes_how_scores_are_made_is_refused_and_costs_nothing(nig
     with pytest.raises(BukvaError, match=rf"^same changes {re.escape(file)}, which affects how scores are computed\."):
         judge("same")
     assert book.read_ledger().tries == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"digests": {"evaluate.py": "edited"}}, "same changes evaluate.py, which affects how scores are computed"),
+        ({"changes": {}}, "same differs from the baseline base only in its seed"),
+        (None, "same: no experiment"),
+    ],
+)
+def test_a_first_try_is_checked_before_the_baseline_is_trained(night, monkeypatch, change, why) -> None:
+    def results_of(names):
+        if unknown := set(names) - night.known.made.keys():
+            raise BukvaError(f"{unknown.pop()}: no experiment")
+        return [night.known.made[name] for name in names]
+
+    monkeypatch.setattr(court, "results_of", results_of)
+    if change is not None:
+        night("same", 1, **{"changes": BETTER, **change})
+    done = CliRunner().invoke(app, ["judge", "base", "same"])
+    assert str(done.exception).startswith(why)
+    assert night.trained == []
+    assert not (night.folder / book.FILE).exists()
+
+
+def test_a_group_of_seeds_counts_once_in_the_noise_floor_also_if_it_was_saved(night, monkeypatch) -> None:
+    floors = []
+    decide = court.decide
+    monkeypatch.setattr(court, "decide", lambda *given: floors.append(given[2]) or decide(*given))
+    begin()
+    baseline = court._recorded(book.read_ledger().baseline, "gpt")
+    records.merge([baseline])
+    assert records.floor(baseline.family, "val").df == 7
+    judge("worse")
+    assert floors[0].df == 7
+    assert floors[0].sd == pytest.approx(np.std(baseline.scores("val"), ddof=1), abs=1e-6)
+    other = replace(baseline, key="of another experiment")
+    records.merge([other])
+    night("small", 1, {"model.n_head": 1})
+    judge("small")
+    assert floors[1].df == 7 + 7
+
+
+def test_the_baseline_is_found_by_its_key_if_a_commit_gave_its_name_to_another_result(night) -> None:
+    begin()
+    judge("better")
+    night.known.made["better"] = night.known.made["worse"]  # its first seed is gone, and the name means another setting
+    night("small", 1, {"model.n_head": 1})
+    before = list(night.trained)
+    assert judge("small").against == "better"
+    assert court._recorded(book.read_ledger().baseline, "gpt").seeds == list(range(2, 9))
+    assert not [name for name in night.trained[len(before) :] if name.startswith("better")]
 
 
 def test_a_try_on_another_text_is_refused(night) -> None:
@@ -241,7 +296,7 @@ def test_the_table_of_a_night_has_its_tries_and_says_what_they_cost(night, capsy
     report.print_ledger(book.read_ledger(), as_json=False)
     shown = capsys.readouterr().out.replace("│", " ")
     assert re.search(r"1\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
-    assert re.search(r"2\s+better\s+model\.n_head=8\s+1\s+-0\.\d{3}.*keep", shown)
+    assert re.search(r"2\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}.*keep", shown)
     assert "Tries: 2, kept: 1, trainings: 17 (reports/judge.jsonl). The baseline is now better with" in shown
     report.print_ledger(book.read_ledger(), as_json=True)
     assert [each["verdict"] for each in json.loads(capsys.readouterr().out)["tries"]] == ["discard", "keep"]
@@ -331,3 +386,26 @@ def test_a_training_needs_the_code_of_its_try(project, bukva) -> None:
         r"HEAD must be trained with seed 1339, but the checkout no longer matches this experiment: code has changed",
         str(done.exception),
     )
+
+
+@pytest.mark.slow
+def test_seeds_are_found_after_a_commit_whatever_has_their_names(project, bukva, monkeypatch) -> None:
+    monkeypatch.setattr(court, "LOOKS", (1, 2, 4))
+    project.run("dvc", "exp", "run", "--temp", "-n", "try", "-S", "model.n_layer=9")
+    assert bukva("judge", "HEAD", "try").exit_code == 0
+    start = court.git("rev-parse", "HEAD").decode().strip()
+    project.run("dvc", "exp", "remove", "try-s1340")
+    project.commit("Keep the try")
+    # the next loop uses the name again, for another change
+    project.run("dvc", "exp", "run", "--temp", "-n", "try", "-S", "model.n_layer=8")
+    ledger = book.read_ledger()
+    assert court._recorded(ledger.first, "gpt").seeds[:4] == [1337, 1338, 1339, 1340]  # 1337 is the commit before HEAD
+    with monkeypatch.context() as more:
+        more.setattr(court, "LOOKS", (1, 2, 4, 5))
+        court.complete_baseline(ledger, print)
+    made = {(each.name, each.baseline == start) for each in court.experiments() if each.name.startswith("try")}
+    old, new = {"try", "try-s1338", "try-s1339"}, {"try", "try-s1340", "try-s1341"}
+    assert made == {(name, True) for name in old} | {(name, False) for name in new}
+    assert book.read_ledger().baseline.seeds == [1337, 1338, 1339, 1340, 1341]
+    assert bukva("judge", "try").exit_code in (3, 4)  # the new change is a new try
+    assert [each.trained.name for each in book.read_ledger().tries] == ["try", "try"]

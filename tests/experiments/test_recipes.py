@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from dvc.utils.hydra import apply_overrides
-from imports import ROOT
+from imports import ROOT, SHIPPED
 from typer.testing import CliRunner
 
 from bukva.cli.app import NO_RECIPE, app
@@ -18,7 +18,7 @@ NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
     """Copy the parameters and recipes of the project."""
-    shutil.copy(ROOT / PARAMS, tmp_path)
+    shutil.copy(SHIPPED, tmp_path)
     shutil.copytree(ROOT / RECIPES, tmp_path / RECIPES)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.config.load import read_params
@@ -17,7 +18,7 @@ CPU = Machine(torch.device("cpu"), torch.float32)
 
 
 def params(**changes):
-    return read_params().sample.model_copy(update={"n_chars": 11} | changes)
+    return read_params(SHIPPED).sample.model_copy(update={"n_chars": 11} | changes)
 
 
 def answers_of(folders, prompts=("\n", "аб"), **changes):

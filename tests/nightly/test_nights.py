@@ -1,17 +1,14 @@
 """The table of docs/research.md, simulated again: bukva judge holds the share of false keeps."""
 
 import pytest
-from nights import summary
+from nights import KINDS, summary
 
 pytestmark = pytest.mark.nightly
 
 N = 1000
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["all equal", "1 in 10 gains 0.02 bits", "1 in 10 gains 0.05 bits", "all equal, seed deviation 1.5 times as large"],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_of_all_keeps_a_tenth_is_false_at_most(kind) -> None:
     found = summary("judge", kind, N)
     assert found.false_keeps < 0.1 + 3 * found.error

@@ -1,6 +1,7 @@
 """The lower bound of the memory for training, term by term, and the errors if the machine has less."""
 
 import pytest
+from imports import SHIPPED
 from tiny import CPU, SHAPE, WITH_MEMORY, V, recipe
 
 from bukva.config.load import read_params
@@ -31,7 +32,7 @@ def test_a_training_holds_weights_by_copies_and_a_batch_by_activations_logits_an
 
 def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monkeypatch):
     assert memory_bytes(CPU.device) > 2**28
-    check_memory(BigramConfig(60, 8), read_params().train_bigram, CPU)
+    check_memory(BigramConfig(60, 8), read_params(SHIPPED).train_bigram, CPU)
     needed = least_bytes(SHAPE, recipe())
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 2 * needed)
     check_memory(SHAPE, recipe(), CPU, local_size=2)

@@ -16,10 +16,10 @@ STAGE = "train-gpt"
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Copy the files of the project, with small data."""
-    for name in ("dvc.yaml", "params.yaml", "numerics.lock", "src", "stages"):
+    for name in ("dvc.yaml", "tests/params.yaml", "numerics.lock", "src", "stages"):
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, tmp_path / name)
+        copy(source, tmp_path / source.name)
     for name in ("data/ngrams/counts.npy", "data/split/train.npy", "data/split/val.npy", "data/tokens/vocab.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -81,3 +81,13 @@ def test_differences_are_named_and_many_are_counted():
     assert differences(before, now) == (
         "a.b was 1 and is None, c.d was 2 and is None, model.n_head was 4 and is 8, 2 more"
     )
+
+
+def test_a_gpt_without_n_grams_does_not_need_their_counts(project):
+    before, params = now(), read_params()
+    with_ngrams = params.model_copy(update={"model": params.model.model_copy(update={"ngrams": "input"})})
+    counted = digest_of(with_ngrams)
+    edit(project / "data/ngrams/counts.npy")
+    assert digest_of(with_ngrams) != counted
+    shutil.rmtree(project / "data/ngrams")
+    assert now() == before

@@ -1,6 +1,7 @@
 """The table of scores, and the sentences below it."""
 
-from bukva.report.terminal import context, headline, table
+from bukva.evaluation.rows import Row
+from bukva.report.terminal import cells, context, headline, table
 
 SCORES = {
     "gpt": {"train": {"bits_per_char": 2.25}, "val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
@@ -59,3 +60,8 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
         "Context beyond 8 tokens improves the GPT by 0.031 bits per character on val. All models were scored in "
         "windows of 64 tokens with stride 32, and with the preceding text of the same work as context; "
     )
+
+
+def test_a_score_that_is_rounded_to_zero_has_no_sign():
+    row = Row("gpt", "learned", "GPT", {"val": -1e-9, "test": 1e-9}, None)
+    assert cells(row, ["val", "test"]) == ["0.000", "0.000"]

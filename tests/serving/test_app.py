@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from imports import SHIPPED
 from lxml import html
 
 from bukva.backends.device import Machine
@@ -21,7 +22,7 @@ from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.ui import Server
 
 CHARS = sorted("\n !<абвг")
-SAMPLE = read_params().sample
+SAMPLE = read_params(SHIPPED).sample
 
 
 class FewModels:

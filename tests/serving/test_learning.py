@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.config.load import read_params
@@ -17,7 +18,7 @@ from bukva.tracking.ui import Server
 CHARS = sorted("\n !абвгде")
 TEXT = "где ад, баба где вада!"
 TRAIN = np.random.default_rng(4).integers(len(CHARS), size=401).astype(np.uint8)
-SAMPLE = read_params().sample.model_copy(update={"n_chars": 29, "seed": 3})
+SAMPLE = read_params(SHIPPED).sample.model_copy(update={"n_chars": 29, "seed": 3})
 KINDS = {"plain": "none", "with n-grams": "input"}
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
+from imports import SHIPPED
 from serving.test_writer import FP32, TEXT, TOKENIZERS, T
 
 import bukva
@@ -76,7 +77,7 @@ def test_importing_bukva_imports_nothing_else(tmp_path):
 
 
 def test_it_writes_what_stage_sample_writes_for_the_first_prompt(folder, gpt):
-    params = read_params().sample.model_copy(update={"n_chars": 37, "seed": 3, "top_k": 5, "top_p": 0.9})
+    params = read_params(SHIPPED).sample.model_copy(update={"n_chars": 37, "seed": 3, "top_k": 5, "top_p": 0.9})
     given = answer({"GPT": folder}, ["аб"], params, gpt.machine)
     wanted = {one["temperature"]: one["written"] for one in given if one["state"] == "trained"}
     assert len(set(wanted.values())) > 1
@@ -87,7 +88,7 @@ def test_it_writes_what_stage_sample_writes_for_the_first_prompt(folder, gpt):
 def test_the_defaults_of_generate_are_those_of_params_yaml():
     parameters = inspect.signature(Writer.generate).parameters
     defaults = {name: each.default for name, each in parameters.items() if name not in ("self", "prompt")}
-    assert defaults == read_params().sample.model_dump(exclude={"prompts"})
+    assert defaults == read_params(SHIPPED).sample.model_dump(exclude={"prompts"})
 
 
 def test_a_served_model_answers_as_a_loaded_one(served, gpt):
@@ -164,3 +165,9 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, tmp_path):
     for folder in (tmp_path / "nothing", str(tmp_path)):
         with pytest.raises(BukvaError, match=rf"{folder} does not contain a trained model \({CONFIG} is missing\)"):
             bukva.load(folder)
+
+
+def test_the_package_lists_load():
+    import bukva
+
+    assert "load" in dir(bukva)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.config.load import read_params
@@ -41,7 +42,7 @@ def writer(request):
 
 
 def how(**changes):
-    return read_params().sample.model_copy(update={"n_chars": 37, "temperature": 0.9, "seed": 3} | changes)
+    return read_params(SHIPPED).sample.model_copy(update={"n_chars": 37, "temperature": 0.9, "seed": 3} | changes)
 
 
 def test_it_writes_what_generation_does_to_the_last_piece(writer):

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from imports import ROOT
+from imports import ROOT, SHIPPED
 
 
 @pytest.fixture
@@ -12,8 +12,8 @@ def project(tmp_path, monkeypatch):
     """A repository with a commit, and an origin."""
     folder, origin = tmp_path / "project", tmp_path / "origin.git"
     (folder / ".dvc").mkdir(parents=True)
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(ROOT / name, folder / name)
+    for file in (SHIPPED, ROOT / "dvc.yaml"):
+        shutil.copy(file, folder)
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "one"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

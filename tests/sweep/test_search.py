@@ -1,6 +1,7 @@
 """A search proposes valid trials, learns from those that finish, and goes on where it was."""
 
 import pytest
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
@@ -52,7 +53,7 @@ def test_only_a_trial_that_finished_has_a_value_for_optuna(project):
 
 
 def test_a_trial_is_compared_at_a_ninth_and_a_third_of_its_updates_and_not_at_the_end(project):
-    training = read_params().train_gpt.model_copy(update={"n_steps": 900, "eval_every": 100})
+    training = read_params(SHIPPED).train_gpt.model_copy(update={"n_steps": 900, "eval_every": 100})
     [bracket] = pruning_rule(training)._brackets
     assert [milestone for milestone, _ in bracket._rungs] == [303, 101]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
-from imports import ROOT
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.config.schema import Sample
@@ -98,7 +98,7 @@ def test_the_command_that_the_advice_names_passes_a_newline(tmp_path):
     option = subprocess.run(
         ["bash", "-c", """printf %s $'sample.prompts=["\\n"]'"""], capture_output=True, text=True, check=True
     ).stdout
-    changed = Path(shutil.copy(ROOT / "params.yaml", tmp_path))
+    changed = Path(shutil.copy(SHIPPED, tmp_path))
     apply_overrides(changed, [option])
     assert read_params(changed).sample.prompts == ["\n"]
 

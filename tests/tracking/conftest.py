@@ -7,12 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_DIR", "GIT_WORK_TREE")
+FOREIGN = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_EXPERIMENT_NAME",
+    "MLFLOW_EXPERIMENT_ID",
+    "DVC_EXP_NAME",
+    "DVC_EXP_BASELINE_REV",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+)
 
 
 @pytest.fixture
@@ -45,8 +54,8 @@ def _quiet_mlflow():
 
 @pytest.fixture(scope="session")
 def params():
-    """The parameters of the repository."""
-    return read_params(REPOSITORY / "params.yaml")
+    """The shipped parameters."""
+    return read_params(SHIPPED)
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from imports import SHIPPED
 
 from bukva.config.load import flatten
 from bukva.project.revisions import RefusedError, git
@@ -15,7 +15,7 @@ IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 
 def commit(project):
-    shutil.copy(Path(__file__).parents[2] / "params.yaml", project / "params.yaml")
+    shutil.copy(SHIPPED, project)
     for arguments in (["init", "-q"], ["add", "params.yaml"], [*IDENTITY, "commit", "-qm", "one"]):
         subprocess.run(["git", *arguments], cwd=project, check=True)
     return git("rev-parse", "HEAD").decode().strip()

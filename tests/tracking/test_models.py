@@ -98,7 +98,7 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
 
 def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_again(database, alone, params):
     train(alone, params, 2.5)
-    complete = f"{database} has all 2 stage executions."
+    complete = f"{database} has the results of 2 stage executions."
     assert sync_all() == complete
     shutil.rmtree(alone / "mlruns")
     assert sync_all() == (

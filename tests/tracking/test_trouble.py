@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from imports import SHIPPED
 from tracking.runs import points, short_name
 from typer.testing import CliRunner
 
@@ -41,7 +42,7 @@ STAGE = f"""
 import sys, time; from pathlib import Path
 import bukva.tracking.journal
 from bukva.config.load import read_params; from bukva.tracking.journal import journal
-params = read_params(Path({str(REPOSITORY / "params.yaml")!r}))
+params = read_params(Path({str(SHIPPED)!r}))
 """
 
 
@@ -179,7 +180,7 @@ def log_of(project):
 
 def sync():
     printed = bukva("sync", status=0)
-    assert printed.endswith("has all 1 stage executions.\n")
+    assert printed.endswith("has the results of 1 stage execution.\n")
 
 
 def bukva(command, status):

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.models.bigram import Bigram, BigramConfig
@@ -16,7 +17,7 @@ SHAPE = GPTConfig(13, n_layer=2, n_head=1, n_embd=8, block_size=5, dropout=0.0)
 
 
 def recipe(**changes):
-    return read_params().train_gpt.model_copy(update={"optimizer": "muon"} | changes)
+    return read_params(SHIPPED).train_gpt.model_copy(update={"optimizer": "muon"} | changes)
 
 
 def matrices(n, rows, columns):

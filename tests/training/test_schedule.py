@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from imports import SHIPPED
 
 from bukva.config.load import read_params
 from bukva.training.run import learning_rate, seed_step
@@ -9,7 +10,7 @@ from bukva.training.run import learning_rate, seed_step
 
 def recipe(**changes):
     base = {"n_steps": 110, "learning_rate": 2.0, "warmup_steps": 10, "decay_to": 0.1}
-    return read_params().train_gpt.model_copy(update=base | changes)
+    return read_params(SHIPPED).train_gpt.model_copy(update=base | changes)
 
 
 def test_it_rises_linearly_and_falls_linearly():

@@ -32,12 +32,14 @@ class TrainingJob(NamedTuple):
     optimizer: the optimizer of the model.
     batch_shape: number of windows in a batch, and number of ids in a window.
     n_updates: number of updates in the whole run, including updates before an interruption.
+    numerics: what affects rounding beside `Machine.numerics`. Backends add to it, and checkpoints store it.
     """
 
     model: LanguageModel
     optimizer: Optimizer
     batch_shape: tuple[int, int]
     n_updates: int
+    numerics: dict[str, str]
 
 
 class Backend:

@@ -10,6 +10,7 @@ import torch
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
 from bukva.core.machine import keep_freed_memory, n_cores
+from bukva.core.words import count
 from bukva.models.base import LanguageModel
 
 MOST_ON_CPU = 25_000_000  # a model on a GPU with at most this many parameters generates text on the CPU; an estimate
@@ -84,7 +85,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_de
         )
     if available and compute.device != "cpu" and local_rank >= torch.cuda.device_count():
         raise BukvaError(
-            f"This machine has {torch.cuda.device_count()} usable GPU(s), but each of the {local_size} training "
+            f"This machine has {count(torch.cuda.device_count(), 'usable GPU')}, but each of the {local_size} training "
             "processes needs its own GPU. Set `train_gpt.processes` to a smaller number, or train on the CPU with "
             "`-S compute.device=cpu`."
         )

@@ -18,6 +18,8 @@ from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
+from bukva.core.words import count
+from bukva.project.lock import read_lock
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
 
@@ -76,18 +78,14 @@ def report() -> None:
     reports/experiments.html.
     """
     from bukva.report.page.build import build
-    from bukva.tracking.experiment import this_experiment
-    from bukva.tracking.journal import read_journals, save_note, start_sync
+    from bukva.tracking.journal import journal_of, save_note, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
-    params = this_experiment(read_params()).params
-    journals = [journal for journal in read_journals() if journal.start["params"] == params]
-    if journals and save_note(
-        name := journals[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, journals[-1].key
-    ):
+    made = journal_of(read_lock(project_root()))
+    if made and save_note(made.start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, made.key):
         start_sync()
-        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {name}")
+        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.start['label']}")
 
 
 @app.command()
@@ -225,7 +223,7 @@ def push() -> None:
     from bukva.project.cache import push as send
 
     n_results, n_new = send()
-    print(f"push: {n_new} new objects were pushed. The remote now has all {n_results} stage results.")
+    print(f"push: sent {count(n_new, 'new object')}. The remote now has the results of {count(n_results, 'stage')}.")
     print("push: Experiments were not pushed. To push an experiment: `dvc exp push origin NAME`")
 
 

@@ -77,7 +77,7 @@ def judge(
             raise BukvaError(
                 f"No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE {names[0]}`."
             )
-        ledger = court.begin(names[0], model, level, print_line)
+        ledger = court.begin(names[0], model, level, print_line, names[-1])
     elif len(names) == 2 and names[0] != ledger.baseline.name:
         raise BukvaError(
             f"judge: {names[0]} is not the baseline of the ledger. The baseline is {ledger.baseline.name}. Give only "

@@ -111,7 +111,7 @@ class ProgressBar(Callback):
             self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Close the bar. Print a message if the training stopped early, or if an earlier step had the best weights."""
+        """Close the bar. Say if the training stopped early, which weights are kept, and what the losses on val are."""
         self.bar.close()
         if state.step < self.n_steps:
             self._print(
@@ -122,6 +122,7 @@ class ProgressBar(Callback):
             self._print(
                 f"{self.stage}: kept the weights of step {state.best_step}, which are the best on val ({score})"
             )
+        self._print(f"{self.stage}: val was scored as one text; stage evaluate computes the scores of works in context")
 
     def _print(self, line: str) -> None:
         self.bar.write(line, file=sys.stderr)

@@ -8,7 +8,8 @@ clear. All tries and verdicts are written to a file, the ledger.
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain, count
 from pathlib import Path
@@ -16,12 +17,12 @@ from statistics import median
 
 from bukva.compare import ledger as ledger_file
 from bukva.compare import records
-from bukva.compare.comparison import Comparison, changed_code, changed_params, compare
+from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_all
 from bukva.compare.groups import Setting, check_has, groups, why_incomparable
 from bukva.compare.ledger import Ledger, Trained, Try
 from bukva.compare.results import Result, read_results, results_of
 from bukva.compare.statistics.estimate import Estimate
-from bukva.compare.statistics.judging import LOOKS, Look, look
+from bukva.compare.statistics.judging import LOOKS, Look, decide, noise_floor
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.config.load import read_yaml
@@ -30,8 +31,8 @@ from bukva.core.files import project_root
 from bukva.core.processes import die_with_parent
 from bukva.project.cache import digests
 from bukva.project.commands import settings
-from bukva.project.lock import PARAMS, all_sources, changes
-from bukva.project.revisions import experiments
+from bukva.project.lock import LOCK, PARAMS, all_sources, changes
+from bukva.project.revisions import Revision, experiments, git
 
 SPLIT = "val"
 # code that a try may change; other code affects which text is scored, or how it is scored
@@ -45,26 +46,33 @@ LOG = Path(".bukva/judge.log")
 PrintLine = Callable[[str], None]
 
 
-def begin(name: str, model: str, level: float, print_line: PrintLine) -> Ledger:
+def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
     """Begin a new ledger, the file of all tested changes ("tries"). Train the baseline with 8 seeds.
 
     Args:
         name: name of the experiment that is the first baseline.
+        tried: name of the experiment that will be judged first. It is checked before the baseline is trained.
         model: name of the model whose scores on val decide which tries are kept.
         level: upper limit of the expected fraction of wrong decisions among all decisions to keep a try, such as 0.1.
         print_line: called with each line of progress.
 
     Raises:
-        BukvaError: `level` is not between 0 and 1, the baseline has no result, or a training fails.
+        BukvaError: `level` is not between 0 and 1, an experiment has no result, the first try cannot be judged, or a
+            training fails.
     """
     if not 0 < level < 1:
         raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
     setting = _setting(name, model)
+    _check_checkout(setting, LOOKS[-1])
+    if tried and tried != name:
+        _check_first_try(setting, _setting(tried, model))
     print_line(
         f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the decisions to keep a try "
         "will be wrong (--level)."
     )
-    return ledger_file.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], print_line), name))
+    return ledger_file.start(
+        level, model, _trained(_first_seeds(_with_seeds(setting, LOOKS[-1], print_line), LOOKS[-1]))
+    )
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
@@ -78,17 +86,18 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
             computed; another experiment has no verdict yet; the ledger is closed; or a training fails.
     """
     model = ledger.model
-    tried = _setting(name, model)
+    waiting = ledger.open and ledger.open.trained
+    tried = _recorded(waiting, model) if waiting and waiting.name == name else _setting(name, model)
     known = ledger.find(tried.key)
     if known and known.verdict:
         print_line(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
         complete_baseline(ledger, print_line)
         return known
     _check_ready(ledger, tried, name)
-    baseline = _setting(ledger.baseline.name, model)
+    baseline = _recorded(ledger.baseline, model)
     _check_same_score(baseline, tried, name)
     opened = known or _open(ledger, baseline, tried, name)
-    closed = _look_until_decided(ledger, opened, baseline, name, print_line)
+    closed = _look_until_decided(ledger, opened, baseline, tried, print_line)
     ledger = ledger_file.add("verdict", **asdict(closed))
     complete_baseline(ledger, print_line)
     return closed
@@ -110,11 +119,7 @@ def give_up(name: str, ledger: Ledger) -> Try:
 
 
 def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
-    if tried.key == ledger.baseline.key:
-        raise BukvaError(
-            f"{name} differs from the baseline {ledger.baseline.name} only in its seed. A try must change parameters "
-            "or code."
-        )
+    _check_changed(ledger.baseline.key, ledger.baseline.name, tried, name)
     if ledger.final:
         raise BukvaError(
             f"{ledger_file.FILE} is closed, because `bukva judge --final` has shown scores on test. To begin a new "
@@ -122,6 +127,24 @@ def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
         )
     if ledger.open and ledger.open.trained.key != tried.key:
         raise _undecided(ledger.open)
+
+
+def _check_changed(key: str, baseline: str, tried: Setting, name: str) -> None:
+    if tried.key == key:
+        raise BukvaError(
+            f"{name} differs from the baseline {baseline} only in its seed. A try must change parameters or code."
+        )
+
+
+def _check_first_try(baseline: Setting, tried: Setting) -> None:
+    _check_changed(baseline.key, baseline.name, tried, tried.name)
+    _check_same_score(baseline, tried, tried.name)
+    try:
+        _check_checkout(tried, LOOKS[-1])
+    except BukvaError as error:
+        if not _missing(baseline, LOOKS[-1]):
+            raise
+        raise BukvaError(f"{error} Before that: `bukva judge {baseline.name}`.") from None
 
 
 def _undecided(other: Try) -> BukvaError:
@@ -160,34 +183,36 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
     return opened
 
 
-def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, print_line: PrintLine) -> Try:
+def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
     """Test `opened`, a changed setting, after 1, 2, 4 and 8 seeds until there is a verdict. Return it with the verdict.
 
     Missing seeds are trained before each test. If the last test does not decide, the verdict is "cannot tell".
     """
-    level, p = ledger.next_level, 1.0
+    level = ledger.next_level
+    known = noise_floor(list(ledger.groups.values()), records.floor(baseline.family, SPLIT, without=ledger.groups))
     print_line(
-        f"Try {opened.number}, {name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
+        f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
     )
-    for n_seeds in LOOKS:
-        tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, print_line)
-        text = _over_text(baseline, tried)
-        known = ledger.noise_floor(records.floor(baseline.family, SPLIT))
-        last = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), known, level)
-        p = min(p, last.p)
-        print_line(f"  {_line(last)}")
-        if last.decision != "more seeds":
-            break
+
+    def measured() -> Iterator[tuple[Estimate, Sequence[float]]]:
+        nonlocal tried
+        for n_seeds in LOOKS:
+            tried = _with_seeds(tried, n_seeds, print_line)
+            first = _first_seeds(tried, n_seeds)
+            yield _over_text(baseline, first), first.scores(SPLIT)
+
+    last = decide(measured(), baseline.scores(SPLIT), known, level, lambda seen: print_line(f"  {_line(seen)}"))
+    tried = _first_seeds(tried, last.n_seeds)
     return replace(
         opened,
-        trained=_trained(tried, name),
+        trained=_trained(tried),
         verdict=last.decision,
         difference=round(last.estimate.difference, ledger_file.DIGITS),
         se=round(last.estimate.se, ledger_file.DIGITS),
         df=round(last.estimate.df, 1),
-        text_se=round(text.se, ledger_file.DIGITS),
-        p=float(f"{p:.3g}"),
+        text_se=round(_over_text(baseline, tried).se, ledger_file.DIGITS),
+        p=float(f"{last.p:.3g}"),
         level=float(f"{level:.3g}"),
     )
 
@@ -214,9 +239,8 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
     Nothing happens if the baseline already has 8 seeds.
     """
     if len(ledger.baseline.seeds) < LOOKS[-1]:
-        name = ledger.baseline.name
-        setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], print_line)
-        ledger_file.add("baseline", baseline=asdict(_trained(setting, name)))
+        setting = _with_seeds(_recorded(ledger.baseline, ledger.model), LOOKS[-1], print_line)
+        ledger_file.add("baseline", baseline=asdict(_trained(_first_seeds(setting, LOOKS[-1]))))
 
 
 # ---- after all tries
@@ -249,7 +273,10 @@ def finish(ledger: Ledger) -> Comparison:
         )
     if ledger.baseline.key == ledger.first.key:
         raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
-    [comparison] = compare([ledger.first.name, ledger.baseline.name], ledger.model, "test")
+    first, last = (_recorded(trained, ledger.model) for trained in (ledger.first, ledger.baseline))
+    for setting in (first, last):
+        check_has(setting.result, ledger.model, ledger.model, "test")
+    [comparison] = compare_all([(first, last)], "test", records.floor(first.family, "test", [first, last]))
     if not ledger.final:
         ledger_file.add("final", verdict=comparison.verdict.to_json())
     return comparison
@@ -266,39 +293,79 @@ def _setting(name: str, model: str) -> Setting:
     return replace(setting, name=name)
 
 
-def _trained(setting: Setting, name: str) -> Trained:
+def _recorded(trained: Trained, model: str) -> Setting:
+    """Return all trainings with the key of `trained`, whatever its name means since the last commit.
+
+    Raises:
+        BukvaError: no experiment and no commit before HEAD has such a training.
+    """
+    results = read_results(experiments())
+    with suppress(BukvaError):  # the name is unknown
+        results = [*results_of([trained.name]), *results]  # also fetches scores that are not in DVC's cache
+    setting = _with_key(trained, results, model)
+    if not setting or not set(trained.seeds) <= set(setting.seeds):  # a commit, such as HEAD, was trained
+        commits = git("rev-list", "HEAD", "--", LOCK).decode().split()
+        results += read_results([Revision(commit[:7], commit) for commit in commits])
+        setting = _with_key(trained, results, model)
+    if not setting:
+        raise BukvaError(
+            f"No experiment has the parameters and the code of {trained.name} in {ledger_file.FILE}. Fetch its "
+            "scores: `dvc pull --all-commits`."
+        )
+    return setting
+
+
+def _with_key(trained: Trained, results: Sequence[Result], model: str) -> Setting | None:
+    found = (setting for setting in groups(results, model) if setting.key == trained.key)
+    return next((replace(setting, name=trained.name) for setting in found), None)
+
+
+def _trained(setting: Setting) -> Trained:
     bits = [round(score, ledger_file.DIGITS) for score in setting.scores(SPLIT)]
-    return Trained(name, setting.key, setting.seeds, bits)
+    return Trained(setting.name, setting.key, setting.seeds, bits)
 
 
-def _with_seeds(setting: Setting, name: str, n: int, print_line: PrintLine) -> Setting:
-    """Return `setting` with its trainings for exactly n consecutive seeds. The first is the lowest seed of `setting`.
-
-    Seeds for which there is no training are trained first.
+def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
+    """Return `setting` with trainings for at least n consecutive seeds. Missing seeds are trained.
 
     Raises:
         BukvaError: a seed is missing and the code or data of the checkout differ from the setting, or a training fails.
     """
-    first = min(setting.seeds)
-    wanted = range(first, first + n)
-    missing = [seed for seed in wanted if seed not in setting.seeds]
-    if missing:
-        _check_checkout(setting.result, name, missing[0])
-    for seed in missing:
-        _train(setting, name, seed, print_line)
-    if missing:
-        setting = _setting(name, setting.model)
+    _check_checkout(setting, n)
+    if missing := _missing(setting, n):
+        for seed in missing:
+            _train(setting, seed, print_line)
+        setting = _recorded(Trained(setting.name, setting.key), setting.model)
+    if missing := _missing(setting, n):
+        raise BukvaError(
+            f"Seed {missing[0]} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
+            f"Commit new files, or run `dvc exp apply {setting.name}`."
+        )
+    return setting
+
+
+def _first_seeds(setting: Setting, n: int) -> Setting:
+    """Return `setting` with one training for each of its first `n` consecutive seeds."""
     of_seed = {member.seed: member for member in setting.members}
-    return replace(setting, members=tuple(of_seed[seed] for seed in wanted))
+    first = min(of_seed)
+    return replace(setting, members=tuple(of_seed[seed] for seed in range(first, first + n)))
 
 
-def _check_checkout(result: Result, name: str, seed: int) -> None:
-    stage = "evaluate"
+def _missing(setting: Setting, n: int) -> list[int]:
+    first = min(setting.seeds)
+    return [seed for seed in range(first, first + n) if seed not in setting.seeds]
+
+
+def _check_checkout(setting: Setting, n: int) -> None:
+    """Check that the checkout has the code and data of `setting`, unless its first `n` seeds are already trained."""
+    if not (missing := _missing(setting, n)):
+        return
+    stage, result = "evaluate", setting.result
     now = digests(all_sources(stage, result.lock))
     if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
         raise BukvaError(
-            f"{name} must be trained with seed {seed}, but the checkout no longer matches this experiment: {changed}. "
-            f"Run `dvc exp apply {name}` to restore the experiment."
+            f"{setting.name} must be trained with seed {missing[0]}, but the checkout no longer matches this "
+            f"experiment: {changed}. Run `dvc exp apply {setting.name}` to restore the experiment."
         )
 
 
@@ -313,13 +380,13 @@ def _free_name(name: str) -> str:
     return next(free for free in chain([name], numbered) if free not in taken)
 
 
-def _train(setting: Setting, name: str, seed: int, print_line: PrintLine) -> None:
+def _train(setting: Setting, seed: int, print_line: PrintLine) -> None:
     """Run an experiment with the parameters of `setting` and another seed, without changing the checkout.
 
     Raises:
         BukvaError: the experiment fails. The message contains the path of the log.
     """
-    run_name, log = _free_name(f"{name}-s{seed}"), project_root() / LOG
+    run_name, log = _free_name(f"{setting.name}-s{seed}"), project_root() / LOG
     params, section = setting.result.params, f"train_{setting.model}"
     wanted = {**params, section: {**params[section], "seed": seed}}
     options = [word for option in settings(read_yaml(project_root() / PARAMS), wanted) for word in shlex.split(option)]

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.judging import LOOKS, noise_floor
+from bukva.compare.statistics.judging import LOOKS
 from bukva.compare.statistics.online import next_level
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
@@ -53,7 +52,7 @@ class Try:
     difference: mean bits per character of the try minus those of the baseline, on val.
     se, df: standard error of the difference, and its degrees of freedom.
     text_se: standard error from the choice of the text alone, without the variation between seeds.
-    p: smallest p-value of all tests of this try, each corrected for the number of tests.
+    p: smallest p-value of the tests that may keep this try, each corrected for the number of tests.
     level: significance level at which the try was tested.
     """
 
@@ -125,14 +124,11 @@ class Ledger:
         n_others = sum(len(each.trained.seeds) for each in self.tries if not each.kept)
         return len(self.first.seeds) + n_kept + n_others
 
-    def noise_floor(self, known: Floor) -> Floor:
-        """Return the standard deviation between the scores of different seeds.
-
-        It is pooled over `known`, the baselines and all tested changes that have a verdict.
-        """
+    @property
+    def groups(self) -> dict[str, Sequence[float]]:
+        """Scores of the baselines and of all tries that have a verdict, by key."""
         groups = {each.trained.key: each.trained.bits for each in self.decided}
-        groups |= {each.key: each.bits for each in (self.first, self.baseline)}
-        return noise_floor(list(groups.values()), known)
+        return groups | {each.key: each.bits for each in (self.first, self.baseline)}
 
     def find(self, key: str) -> Try | None:
         """Return the try (tested change) whose settings have the digest `key`, or None if there is none."""

@@ -10,7 +10,7 @@ many times, the choice depends more on luck.
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,16 @@ DIGITS = 6  # decimal places of a standard deviation in bits
 Record = dict[str, Any]
 
 
-def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
+def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Collection[str] = ()) -> Floor:
     """Return the standard deviation between the scores of different seeds, pooled over seed groups.
 
     A seed group is a set of trainings that differ only in the seed. All saved seed groups with this `family` are used,
-    and those in `groups`. This function saves nothing.
+    and those in `groups`, but none whose key is in `without`. This function saves nothing.
 
     family: digest of the held-out text, the scores and the optimizer (see `groups.Setting`).
     """
-    known = [record for record in _merged(_read(), _recorded(groups)) if record["family"] == family]
+    merged = _merged(_read(), _recorded(groups))
+    known = [each for each in merged if each["family"] == family and each["group"] not in without]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 

@@ -228,10 +228,8 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     differences = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
     if result.scores:
         recorded = result.about["models"]["gpt"]["numerics"]
-        keys = [key for key in dict.fromkeys([*recorded, *numerics]) if recorded.get(key) != numerics.get(key)]
-        differences += [
-            f"trained with {key} {recorded.get(key)}, but this machine has {numerics.get(key)}" for key in keys
-        ]
+        keys = [key for key in numerics if recorded.get(key) != numerics[key]]
+        differences += [f"trained with {key} {recorded.get(key)}, but this machine has {numerics[key]}" for key in keys]
     else:
         differences.append(
             "the versions and the processor of its training are unknown, because its scores are not in DVC's cache"

@@ -1,6 +1,6 @@
 """Score the models of an experiment, and combine their scores with the scores of the baselines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -199,20 +199,15 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
     }
 
 
-def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
-    """Yield a line for each score that covers only a part of a split.
-
-    The line names the parameter that limits the number of scored characters.
-    """
-    scored, whole = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
-    if scored < whole:
-        limits = f"the number of ids is limited to that of val (split.val), and to {MAX_SCORED_IDS:,}"
-        yield f"scored the GPT on only {scored:,} of {whole:,} characters of train: {limits}"
-    for split in text.held_out_splits:
-        scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
-        if scored < whole:
-            used = f"{scored:,} of {whole:,} characters of {split}"
-            yield f"measured the gain from longer context on only {used} (limited by evaluate.context_chars)"
+def sampled(scores: Scores, text: HeldOut) -> str:
+    """Return a line about the scores that samples of the splits suffice for, or "" if everything was scored."""
+    train = scores.table["gpt"]["train"]["chars"], sum_counts(text.tokenizer.chars_of, text.splits["train"][1:])
+    contexts = [(split, scores.table["context"][split]["chars"], int(text.chars[split].sum())) for split in text.chars]
+    of_context = ", ".join(f"{n:,} of {whole:,} of {split}" for split, n, whole in contexts if n < whole)
+    parts = [f"the score on train ({train[0]:,} of {train[1]:,} characters; split.val)"] if train[0] < train[1] else []
+    parts += [f"the gain from context ({of_context}; evaluate.context_chars)"] if of_context else []
+    what = " and ".join(text.held_out_splits)
+    return f"all of {what} is scored; samples suffice for {' and '.join(parts)}" if parts else ""
 
 
 def describe(

@@ -18,6 +18,7 @@ from bukva.backends.device import prepare
 from bukva.config.schema import MOST_STEPS, Params
 from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
+from bukva.core.words import count
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import MAX_SCORED_IDS
@@ -151,9 +152,9 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{self.size.n_layer} layers, {self.size.n_embd} channels, {quantity(self.n_parameters)} parameters, "
-            f"{self.batch_size} windows per batch | "
-            f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {self.n_steps} steps, "
+            f"{count(self.size.n_layer, 'layer')}, {self.size.n_embd} channels, "
+            f"{quantity(self.n_parameters)} parameters, {count(self.batch_size, 'window')} per batch | "
+            f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {count(self.n_steps, 'step')}, "
             f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} per parameter, "
             f"{self.epochs:.1f} epochs"
         )

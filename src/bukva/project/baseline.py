@@ -110,7 +110,7 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
         return f"{stale}. Run `make repro`."
     if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
         return f"{damaged[0]} differs from the output that {LOCK} recorded. Run `dvc checkout`, then `make repro`."
-    if edited := _edited(sources):
+    if edited := edited_files([PARAMS, *sources], project_root()):
         return (
             f"{edited[0]} differs from the last commit. To keep these results as an experiment: `dvc exp run -n NAME`"
         )
@@ -153,9 +153,13 @@ def _experiment_commits() -> dict[tuple[str, str], str]:
     return {}
 
 
-def _edited(sources: Iterable[str]) -> list[str]:
-    """Return the paths among params.yaml and `sources` that differ from the last commit or are not tracked by git."""
-    inside = [path for path in sources if not path.startswith(("/", ".."))]
+def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:
+    """Return the files at or below `paths` that differ from the last commit or are not tracked by git.
+
+    folder: root of the project, or of DVC's temporary copy of it.
+    """
+    inside = [path for path in map(str, paths) if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
-    listed = git("status", *options, "--", str(PARAMS), *inside).decode().split("\0")
+    # without locks, because DVC and other stages may use git at the same time
+    listed = git("-C", str(folder), "--no-optional-locks", "status", *options, "--", *inside).decode().split("\0")
     return [entry[3:] for entry in listed if entry]

@@ -100,7 +100,7 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
     """Return the fingerprint of a stage: all parameters and files on which the outputs of the stage depend.
 
     A parameter has its dotted name, such as `model.n_head`, as key. A file has its path as key and its SHA-256 as
-    value.
+    value. The n-grams are left out if the GPT does not use them.
 
     Raises:
         BukvaError: a dependency does not exist.
@@ -108,6 +108,8 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
     spec = stages()[stage]
     values = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
+        if dep == paths()["ngrams"] and params.model.ngrams == "none":
+            continue
         values |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
     return values
 

@@ -66,7 +66,9 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     lines = base.mark_rule(color=COLORS["counted"], opacity=0.5, strokeWidth=3).encode(
         x=alt.X(f"min({low}):Q", title=""), x2=f"max({high}):Q"
     )
-    scale = alt.Scale(zero=False, nice=False, padding=12)
+    start, end = rows[low].min(), rows[high].max()
+    around = {"domain": [start - 0.05, end + 0.05]} if start == end else {}  # an empty domain has a single, wrong tick
+    scale = alt.Scale(zero=False, nice=False, padding=12, **around)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
         color=color,
@@ -92,7 +94,7 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
         alt.Chart(points)
         .mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
         .encode(
-            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr="format(datum.value, '~s')")),
+            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=TICKS)),
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
             color=colors(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
@@ -263,7 +265,7 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     styled = (
         chart.properties(description=description, **size)
         .configure(background="transparent", font="sans-serif")
-        .configure_axis(**axis, labelFlush=False)
+        .configure_axis(**axis, labelFlush=False, labelSeparation=8)
         .configure_header(**text)
         .configure_legend(**text)
         .configure_text(fontSize=FONT_SIZE)

@@ -5,6 +5,7 @@ A setting is the code and all parameters of an experiment except the seed. It ma
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import mean, stdev
@@ -32,8 +33,13 @@ def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> N
     If B did not run in this project, the verdict is only printed.
     """
     print_comparisons(comparisons, as_json)
-    if sum(map(_save_verdict, comparisons)):
+    saved = {comparison.b.name: _save_verdict(comparison) for comparison in comparisons}
+    if any(saved.values()):
         start_sync()
+    if not as_json and (missing := [name for name, is_saved in saved.items() if not is_saved]):
+        print(
+            f"The verdict is not in MLflow, because this checkout has no run of {', '.join(missing)}.", file=sys.stderr
+        )
 
 
 def _save_verdict(comparison: Comparison) -> bool:
@@ -44,7 +50,8 @@ def _save_verdict(comparison: Comparison) -> bool:
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.row}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
-    return save_note(comparison.b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
+    b = comparison.b
+    return save_note(b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page, lock=b.result.lock)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 from bukva.compare.judge import selection_bias
 from bukva.compare.ledger import FILE, Ledger, Try
 from bukva.compare.statistics.estimate import quantile
+from bukva.core.words import count
 from bukva.report import charts
 from bukva.report.terminal import show
 
@@ -114,7 +115,7 @@ def print_selection_bias(ledger: Ledger) -> None:
 def chart(ledger: Ledger) -> charts.Spec:
     """Draw the score of each try that has a verdict, with its 95 % interval, and the baseline's score over time."""
     rows, steps = chart_rows(ledger)
-    description = f"Scores of {len(rows)} tries on val with 95 % intervals, and of the baseline."
+    description = f"Scores of {count(len(rows), 'try', 'tries')} on val with 95 % intervals, and of the baseline."
     return charts.tries(rows, steps, description)
 
 

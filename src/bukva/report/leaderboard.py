@@ -14,6 +14,7 @@ from bukva.compare.groups import Setting
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
+from bukva.core.words import count
 from bukva.report.comparison import COMMAND, SEEDS, cost_json, more_seeds, score_of, seconds_of
 from bukva.report.terminal import show, times_shown
 
@@ -48,7 +49,7 @@ def text_name(rows: Sequence[Row]) -> str:
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
     name = f"{download['corpus']} ({download[source]})" if source else download["corpus"]
-    return f"{name}, {result.characters.chars[SPLIT].sum():,} characters of {SPLIT}"
+    return f"{name}, {count(result.characters.chars[SPLIT].sum(), 'character')} of {SPLIT}"
 
 
 def best_of(rows: Sequence[Row]) -> str:
@@ -57,8 +58,9 @@ def best_of(rows: Sequence[Row]) -> str:
     All `rows` were scored on the same text. The baseline was scored on another text.
     """
     best = rows[0].setting
+    which = f"Best of {len(rows)}" if len(rows) > 1 else "The only setting"
     return (
-        f"Best of {len(rows)} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
+        f"{which} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
         "different texts cannot be compared, so there is no verdict against the baseline."
     )
 
@@ -178,7 +180,7 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
         return f"{selection} Verdict on {SPLIT} with fresh seeds, which had no influence on the choice: {line}"
     missing = MIN_SEEDS - len(winner.unused_seeds)
     return (
-        f"{selection} To measure its gain, train it with {missing} more seeds that no other setting has: "
+        f"{selection} To measure its gain, train it with {count(missing, 'more seed')} that no other setting has: "
         f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`."
     )
 

@@ -66,7 +66,7 @@ def table(
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
     """Format the bits per character of `row` for each of `splits`. A missing score becomes ""."""
-    return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
+    return [f"{row.bits[split]:z.3f}" if split in row.bits else "" for split in splits]
 
 
 def percent(fraction: float | None) -> str:

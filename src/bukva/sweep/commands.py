@@ -8,6 +8,7 @@ import typer
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.words import count
 from bukva.project.baseline import RESULTS
 from bukva.project.cache import fetch, has_remote
 from bukva.project.lock import LOCK, outputs, parse_lock
@@ -100,7 +101,7 @@ def search(
     space, fixed, training = read_space(setting or [], prune)
     sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address, storage)
     location = _location(sweep)
-    print(f"{sweep.name}: {trials} trials from commit {sweep.commit[:7]}")
+    print(f"{sweep.name}: {count(trials, 'trial')} from commit {sweep.commit[:7]}")
     with engine.ray_for(address, cores, gpus) as resources:
         search_alg, scheduler = searcher(sweep.name, space, trials), pruning_rule(training) if prune else None
         reports = engine.run(
@@ -110,7 +111,8 @@ def search(
         if not done:
             raise BukvaError(f"{sweep.name}: no trial has finished. To see why, run `bukva sweep status {sweep.name}`.")
         best = min(done, key=lambda each: float(each["val"]))
-        print(f"Best of {len(reports)} trials: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
+        settings = " ".join(best["settings"])
+        print(f"Best of {count(len(reports), 'trial')}: {best['name']}, val {best['val']:.3f}: {settings}")
         final = Sweep(f"{sweep.name}-seeds", sweep.commit, sweep.address, sweep.storage)
         fresh = [training.seed + number for number in range(1, seeds + 1)]
         compared = {"params": fixed, "winner": best["settings"]}
@@ -160,7 +162,7 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
         raise BukvaError(f"{chosen.name}: an output of its trials {why}.")
     unpack_all(chosen, names)
     start_sync()
-    print(f"{chosen.name}: downloaded {len(names)} experiments. Their journals are being sent to MLflow.")
+    print(f"{chosen.name}: downloaded {count(len(names), 'experiment')}. Their journals are being sent to MLflow.")
 
 
 def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
@@ -211,9 +213,10 @@ def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float],
 
     from bukva.sweep.engine import run as run_on
 
-    print(f"{sweep.name}: {len(trials)} experiment{'' if len(trials) == 1 else 's'} from commit {sweep.commit[:7]}")
+    print(f"{sweep.name}: {count(len(trials), 'experiment')} from commit {sweep.commit[:7]}")
     configs = [{"name": trial.name, "settings": list(trial.settings)} for trial in trials]
     run_on(sweep, location, resources, {"trial": tune.grid_search(configs)})
     if left := {trial.name for trial in trials} - finished(project_root(), location.origin, sweep.commit):
-        print(f"{len(left)} of {len(trials)} trials have no result. To see why, run `bukva sweep status {sweep.name}`.")
+        n_trials = count(len(trials), "trial")
+        print(f"No result for {len(left)} of {n_trials}. To see why, run `bukva sweep status {sweep.name}`.")
         raise typer.Exit(1)

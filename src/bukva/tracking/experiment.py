@@ -1,19 +1,22 @@
-"""Describe the experiment to which the running stage belongs: name, starting commit, parameters and datasets."""
+"""Describe the experiment to which the running stage belongs: name, commit, parameters, edited code and datasets."""
 
+import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bukva.config.load import flatten
 from bukva.config.messages import shorten
 from bukva.config.schema import Params
-from bukva.core.errors import redact_url
-from bukva.core.files import read_json
-from bukva.project.baseline import UNDO_PREFIX, undo_command
+from bukva.core.errors import BukvaError, redact_url
+from bukva.core.files import read_json, sha256
+from bukva.project import baseline as saved
+from bukva.project.baseline import UNDO_PREFIX, edited_files, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
 from bukva.project.revisions import file_at, head, head_or_empty
-from bukva.project.stages import paths
+from bukva.project.stages import paths, stages
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
 # splits that a stage reads, by kind of stage
@@ -29,32 +32,45 @@ class Experiment:
     commit: commit from which the experiment started, or "" before the first commit of the project.
     params: values of all parameters in params.yaml, by dotted key such as `model.n_head`.
     changed: parameters whose values differ from params.yaml in `commit`, each as text such as `model.n_head=8`.
+    edited: digest of each file of code or text that stages read and that differs from `commit`, by path.
     """
 
     name: str
     commit: str
     params: dict[str, Any]
     changed: tuple[str, ...] = ()
+    edited: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """Unique identifier of the experiment: a digest of its name, commit and parameters.
+        """Unique identifier of the experiment: a digest of its name, commit, parameters and edited files.
 
         The name alone is not unique. After `dvc exp remove`, or with `dvc exp run -f`, DVC can give the same name to
         another experiment. That experiment needs a new MLflow run, because a run's parameters cannot change.
         """
-        return digest([self.name, self.commit, self.params])
+        return digest([self.name, self.commit, self.params, *([self.edited] if self.edited else [])])
+
+    @property
+    def shown(self) -> str:
+        """Name of the experiment for users. A `dvc repro` of a commit without changes is the baseline."""
+        return saved.NAME if self.commit and self.name == name_of_repro(self.commit) else self.name
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of the edited files, such as src/bukva/models."""
+        return tuple(dict.fromkeys(_folder(path) for path in self.edited))
 
     @property
     def label(self) -> str:
         """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
 
-        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changed parameters, in a
-        short form (see `_brief`).
+        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changes, in a short form
+        (see `_brief`).
         """
-        more = len(self.changed) - MAX_NAMED
-        parts = [*map(self._brief, self.changed[:MAX_NAMED]), *([f"{more} more"] if more > 0 else [])]
-        return f"{self.name}: {', '.join(parts)}" if parts else self.name
+        changes = [*map(self._brief, self.changed), *(f"edited {Path(folder).name}" for folder in self.folders)]
+        more = len(changes) - MAX_NAMED
+        parts = [*changes[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
+        return f"{self.shown}: {', '.join(parts)}" if parts else self.shown
 
     def _brief(self, changed: str) -> str:
         """Shorten a parameter. `model.n_head=8` becomes `n_head=8`, and `train_gpt.seed=1` becomes `gpt.seed=1`.
@@ -71,12 +87,28 @@ def this_experiment(params: Params) -> Experiment:
     commit, flat = baseline(), flatten(params.model_dump())
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     name = name_of_repro(commit)
-    if commit and flat != committed:
-        name = f"{name}-{digest(flat)[:8]}"
+    edited = _edited(params) if commit else {}
+    if commit and (flat != committed or edited):
+        name = f"{name}-{digest([flat, edited] if edited else flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # the URL may contain a token, and many people read MLflow
     texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
-    return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
+    return Experiment(os.environ.get(NAME) or name, commit, flat, texts, edited)
+
+
+def _edited(params: Params) -> dict[str, str]:
+    texts = {"${download.path}": params.download.path, "${clean.file}": params.clean.file}
+    deps = {str(texts.get(dep, dep)) for stage in stages().values() for dep in stage.deps}
+    with contextlib.suppress(BukvaError):  # the stage does not run in a git repository
+        files = edited_files(deps - set(paths().values()), Path.cwd())
+        return {path: sha256(Path(path)) if Path(path).is_file() else "" for path in files}
+    return {}
+
+
+def _folder(path: str) -> str:
+    """Return src/bukva/models for src/bukva/models/ngrams/trie.py, and stages/sample.py for itself."""
+    parts = Path(path).parts
+    return "/".join(parts[: 3 if parts[0] == "src" else 2])
 
 
 def name_of_repro(commit: str) -> str:

@@ -50,6 +50,7 @@ from bukva.core.errors import message_for
 from bukva.core.files import atomic_file, project_root, read_json, write_json, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
+from bukva.project.lock import LOCK, StageRecords, outputs
 from bukva.project.stages import stages
 from bukva.tracking.experiment import datasets, this_experiment
 
@@ -297,7 +298,28 @@ class JournalWriter:
             self._has_failed = True
 
 
-def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], key: str = "") -> bool:
+def journal_of(lock: StageRecords, name: str = "") -> Journal | None:
+    """Return the newest journal of the experiment that made the outputs in `lock`, whatever its name is now.
+
+    Stage publish has noted the dvc.lock of each experiment. If several experiments made the same outputs, the one with
+    this name is preferred.
+    """
+    digests, found = list(outputs(lock).values()), list[Journal]()
+    for noted in journals_root().glob(f"*/notes-*/{ARTIFACTS}/{LOCK}") if digests else ():
+        text = noted.read_text(encoding="utf-8")
+        if all(md5 in text for md5 in digests):
+            folder = noted.parents[1]
+            found += read_journals(folder.parent.name, folder.name.removeprefix("notes-"))
+    return max(found, key=lambda each: (each.start["experiment"] == name, each.start["at"]), default=None)
+
+
+def save_note(
+    experiment: str,
+    tags: Mapping[str, str],
+    files: Mapping[str, bytes],
+    key: str = "",
+    lock: StageRecords | None = None,
+) -> bool:
     """Save tags and files that will be added to the MLflow run of an experiment. `start_sync` sends them.
 
     Errors are printed, not raised.
@@ -308,12 +330,14 @@ def save_note(experiment: str, tags: Mapping[str, str], files: Mapping[str, byte
         files: content of each file, by file name.
         key: `Experiment.key` of the experiment. If the key is "", the newest experiment with this name gets the tags
             and files.
+        lock: the dvc.lock of the experiment. An experiment that was renamed is found by it.
 
     Returns:
         True if everything was saved. False after an error, or if this machine has no journal of the experiment.
     """
     try:
-        journals = read_journals(experiment, key)
+        made = journal_of(lock, experiment) if lock else None
+        journals = [made] if made else read_journals(experiment, key)
         if journals:
             folder = journals[-1].notes
             (folder / ARTIFACTS).mkdir(parents=True, exist_ok=True)
@@ -337,8 +361,10 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
         "record": "start",
         "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",
         "experiment": experiment.name,
+        "shown": experiment.shown,
         "label": experiment.label,
         "changed": experiment.changed,
+        "edited": experiment.folders,
         "key": experiment.key,
         "commit": experiment.commit,
         "params": experiment.params,

@@ -161,7 +161,11 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
     start: start event of the journal of stage evaluate.
     bits: score on SCORED_ON in bits per character.
     """
-    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
+    tags = {"bukva.experiment": start["experiment"]}
+    if edited := start.get("edited"):  # the commit cannot produce this version
+        tags["bukva.edited"] = ", ".join(edited)
+    else:
+        tags["bukva.commit"] = start["commit"]
     tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
     source, by_name = model.artifact_location, f"name = '{name}'"
     version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)

@@ -40,9 +40,14 @@ def publish(params: Params) -> None:
         save_note(experiment.name, {}, {LOCK: Path(LOCK).read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
-            print(f"MLflow is missing results of {experiment.name}. {REMEDY}{restored}")
+            print(f"MLflow is missing results of {experiment.shown}. {REMEDY}{restored}")
         else:
-            print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
+            print(f"MLflow receives experiment {experiment.shown}. Run `bukva ui` to see it.{restored}")
+        if experiment.edited:
+            print(
+                f"The code or text of this experiment differs from commit {experiment.commit[:7]}: "
+                f"{', '.join(experiment.folders)}."
+            )
     except Exception as error:  # a damaged dvc.lock or journal can cause any exception
         print(f"MLflow is missing results of this experiment, because stage publish failed ({explain(error)}).")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 EXPERIMENT = "bukva"  # default name of the MLflow experiment
-EXPERIMENT_NAME = "MLFLOW_EXPERIMENT_NAME"  # MLflow's environment variable for another name
+EXPERIMENT_NAME, EXPERIMENT_ID = "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"  # MLflow's variables for another
 ARTIFACTS_FOLDER = "mlruns"
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
@@ -175,17 +175,20 @@ class Store:
             "bukva.experiment": start["experiment"],
             KEY: start["key"],
             "bukva.commit": start["commit"],
-            "mlflow.source.git.commit": start["commit"],
             "mlflow.source.type": "LOCAL",
             "mlflow.source.name": "dvc.yaml",
             "mlflow.user": start["user"],
             "bukva.processor": start.get("processor", ""),  # missing in journals of older versions
         }
+        if edited := start.get("edited"):  # the commit alone cannot produce the results
+            tags["bukva.edited"] = ", ".join(edited)
+        else:
+            tags["mlflow.source.git.commit"] = start["commit"]
         name = start["label"]
         if parent:
             siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
             number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
-            name = f"{start['experiment']}/{start['stage']}{number}"
+            name = f"{start.get('shown', start['experiment'])}/{start['stage']}{number}"
             tags |= {
                 "bukva.stage": start["stage"],
                 "bukva.kind": start["kind"],
@@ -241,6 +244,17 @@ def connect() -> Store:
         if path := database_path():
             _prepare_database(path, artifacts)
         client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
+        if wanted := os.environ.get(EXPERIMENT_ID):
+            try:
+                named = client.get_experiment(wanted).name
+            except MlflowException as error:
+                raise BukvaError(f"{EXPERIMENT_ID} is {wanted}: {store_name()}: {explain(error)}") from None
+            if os.environ.get(EXPERIMENT_NAME, named) != named:
+                raise BukvaError(
+                    f"{EXPERIMENT_ID} is {wanted}, which is the MLflow experiment {named}, but {EXPERIMENT_NAME} is "
+                    f"{name}. Unset one of them."
+                )
+            name = named
         if client.get_experiment_by_name(name) is None:
             # another machine may create the experiment first, because the lock is only for this machine
             with contextlib.suppress(MlflowException):
@@ -277,8 +291,9 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
-        query = "SELECT artifact_location FROM experiments WHERE name = ?"
-        [location] = database.execute(query, [experiment_name()]).fetchone() or [artifacts]
+        wanted = os.environ.get(EXPERIMENT_ID)
+        query = f"SELECT artifact_location FROM experiments WHERE {'experiment_id' if wanted else 'name'} = ?"
+        [location] = database.execute(query, [wanted or experiment_name()]).fetchone() or [artifacts]
     if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
         raise BukvaError(
             f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, sha256
+from bukva.core.words import count
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
@@ -57,8 +58,9 @@ SCORES = "evaluate", "metrics.json"  # stage and artifact with the scores of all
 # because MLflow draws a chart for each metric, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
+SIZE = "n_parameters"  # becomes a tag, because MLflow would draw a chart of a metric
 COMPARED = (
-    *LOSSES, "train_nats_per_char", "val_nats_per_char", "best_val_bits_per_char", "chars_per_second", "n_parameters",
+    *LOSSES, "train_nats_per_char", "val_nats_per_char", "chars_per_second",
 )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ def sync() -> str:
             f"\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
             "sync`. This also deletes your own edits in MLflow."
         )
-    return f"{store_name()} has all {len(journals)} stage executions{summary}"
+    return f"{store_name()} has the results of {count(len(journals), 'stage execution')}{summary}"
 
 
 def live(journal: Journal) -> bool:
@@ -258,7 +260,7 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
             store.client.log_inputs(each.info.run_id, datasets)
 
 
-def _send_points(store: Store, start: Event, events: Iterable[Event], parent: "Run", run: "Run") -> None:
+def _send_points(store: Store, start: Event, events: Sequence[Event], parent: "Run", run: "Run") -> None:
     """Send metric values to MLflow.
 
     run: run of the stage. It gets all values in `events`.
@@ -266,7 +268,20 @@ def _send_points(store: Store, start: Event, events: Iterable[Event], parent: "R
     """
     points = _points(events)
     store.log_points(run, points)
-    store.log_points(parent, _new_points(store, parent, _compared(points, start)))
+    if sizes := [event["values"][SIZE] for event in events if SIZE in event.get("values", {})]:
+        for each in (run, parent) if start["stage"] == f"train-{MAIN}" else (run,):
+            store.tag(each, {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"})
+    if not _is_second(store, start, run):
+        store.log_points(parent, _new_points(store, parent, _compared(points, start)))
+
+
+def _is_second(store: Store, start: Event, run: "Run") -> bool:
+    """Return whether an earlier execution of this stage has finished, so that the experiment has its curve."""
+    same = [each for each in store.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
+    return any(
+        each.info.status == "FINISHED" and (each.info.start_time, each.info.run_id) < (start["at"], run.info.run_id)
+        for each in same
+    )
 
 
 def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
@@ -341,12 +356,12 @@ def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, floa
     """
     lines = list[str]()
     if start["commit"]:
-        changed = ", ".join(f"`{each}`" for each in start["changed"])
+        changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start.get("edited", ())])
         commit = f"commit `{start['commit'][:7]}`"
-        lines.append(f"Differs from {commit} in {changed}." if changed else f"Same parameters as {commit}.")
+        lines.append(f"Differs from {commit} in {changed}." if changed else f"Same parameters and code as {commit}.")
     scores = {model.label: metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
     if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
-        lines.append(f"Bits per character on val: {', '.join(texts)}.")
+        lines.append(f"Scores on val, bits per character: {', '.join(texts)}.")
     for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
         kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
         made = [run for run in runs if run.data.tags.items() >= kind and run.info.status == "FINISHED"]
@@ -381,7 +396,7 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the values of all metrics in `events`. Each value in nats per character is also returned in bits.
+    """Return the values of all metrics in `events` except SIZE. Each value in nats per character is also in bits.
 
     Each value has the time of its event, so that MLflow recognizes a value that was already sent.
     """
@@ -389,7 +404,7 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
     points: list[Metric] = []
     for event in events:
-        values = event.get("values", {})
+        values = {name: value for name, value in event.get("values", {}).items() if name != SIZE}
         in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
         points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
     return points

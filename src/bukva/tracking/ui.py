@@ -17,7 +17,7 @@ PORT = 5000
 STOP_SECONDS = 10
 EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the runs of their stages
     "searchFilter": "tags.`bukva.experiment` != '' AND tags.`bukva.stage` IS NULL",
-    "orderByKey": "metrics.`best_val_bits_per_char`",
+    "orderByKey": "metrics.`gpt.val`",
     "orderByAsc": "true",
     "compareRunsMode": "CHART",
 }

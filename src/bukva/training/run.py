@@ -94,7 +94,7 @@ class Task:
     def job(self, state: TrainState) -> TrainingJob:
         """Return the facts that a backend needs to compute this training."""
         shape = self.windows.batch_size, self.windows.block_size
-        return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps)
+        return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps, state.numerics)
 
     def chars_seen(self, step: int) -> int:
         """Return the number of characters in the batches of the first `step` updates.

@@ -64,6 +64,7 @@ class TrainState:
         self.best_weights = self.weights()
         self.curve: list[Progress] = []  # one point for each time that val was scored
         self.samples: list[str] = []  # texts that a callback may generate when val is scored
+        self.numerics: dict[str, str] = {}  # what backends have done that affects rounding (TrainingJob)
         self.stop_requested = False  # set by a callback; the loop ends before the next update
 
     def weights(self) -> Tensors:
@@ -83,13 +84,14 @@ class TrainState:
             "best_weights": self.best_weights,
             "curve": [dataclasses.asdict(progress) for progress in self.curve],
             "samples": self.samples,
+            "numerics": self.numerics,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Restore the state from `saved`, a return value of `state_dict`."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples"):
+        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples", "numerics"):
             setattr(self, name, saved[name])
         self.sums = self.sums.to(next(self.model.parameters()).device)
         self.curve = [Progress(**values) for values in saved["curve"]]

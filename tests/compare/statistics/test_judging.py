@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, look, noise_floor
+from bukva.compare.statistics.judging import LOOKS, decide, look, noise_floor
 
 KNOWN = Floor(0.010, 31)
 BASELINE = [2.5 + each / 1000 for each in (-7, 7, -3, 3, -1, 1, 0, 0)]
@@ -28,7 +28,9 @@ def test_p_is_that_of_the_variances_of_text_and_seeds_times_the_looks() -> None:
     [
         (0.001, 1, "discard"),  # not better with one seed
         (-0.001, 1, "more seeds"),
-        (-0.100, 1, "keep"),  # clear with one seed
+        (-0.100, 1, "more seeds"),  # clear, but too few seeds to know their scatter
+        (-0.100, 2, "more seeds"),
+        (-0.100, 4, "keep"),
         (-0.002, 4, "discard"),
         (-0.020, 4, "more seeds"),
         (-0.030, 8, "keep"),
@@ -38,6 +40,28 @@ def test_p_is_that_of_the_variances_of_text_and_seeds_times_the_looks() -> None:
 )
 def test_the_decision_follows_the_difference_and_the_seeds(difference, n_seeds, decision) -> None:
     assert seen(difference, n_seeds).decision == decision
+
+
+def test_a_try_is_decided_from_arrays_as_soon_as_four_seeds_are_clear_and_no_more_seeds_are_asked_for() -> None:
+    asked, seen = [], []
+    scores = [2.39, 2.41, 2.40, 2.40]
+
+    def measured():
+        for n in LOOKS:
+            asked.append(n)
+            yield Estimate(-0.1, 0.004, 29), scores[:n]
+
+    found = decide(measured(), BASELINE, KNOWN, 0.01, seen.append)
+    assert (found.decision, found.n_seeds, asked) == ("keep", 4, [1, 2, 4])
+    assert [each.decision for each in seen] == ["more seeds", "more seeds", "keep"]
+    assert found.p == look(Estimate(-0.1, 0.004, 29), BASELINE, scores, KNOWN, 0.01).p
+
+
+def test_a_first_seed_that_was_lucky_leaves_no_p_value_of_a_try_that_was_kept() -> None:
+    looks = [(Estimate(-0.1, 0.004, 29), [2.4]), (Estimate(0.0, 0.004, 29), [2.4, 2.6])]
+    assert look(*looks[0][:1], BASELINE, looks[0][1], KNOWN, 0.01).p < 0.01
+    found = decide(looks, BASELINE, KNOWN, 0.01)
+    assert (found.decision, found.p) == ("discard", 1.0)
 
 
 def test_a_try_whose_seeds_scatter_more_is_tested_with_its_own_scatter() -> None:

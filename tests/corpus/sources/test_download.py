@@ -63,7 +63,7 @@ def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told
     write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx", "c.txt": "x\ufeff\ny\ufeff"})
     write(source, {"d.jsonl": '{"text": "one"}\n{"text": "\ufefftwo"}'})
     places = "books/b.txt, books/c.txt, books/d.jsonl, row 2"
-    words = f"3 text(s) contained byte order marks (U+FEFF), which were removed: {places}."
+    words = f"Removed byte order marks (U+FEFF) from 3 texts: {places}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "x", "x\ny", "one", "two"]
 
@@ -76,7 +76,7 @@ def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fail
     fails(rf"^{source}: contains no \.txt, \.md, .* or \.parquet file\.$", path=source)
     write(source, {"a.py": "x", "b.py": "x"})
     fails(
-        r"2 file\(s\) of other types were not read \(to read them as .*\): .*/a\.py, .*/b\.py\.",
+        r"Did not read 2 files of other types \(to read such files as .*\): .*/a\.py, .*/b\.py\.",
         path=source,
     )
     unread = r"is not a \.txt, \.md, .* file\. If it is plain text,"
@@ -94,9 +94,7 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     fails(r"books/info\.csv: is a pipe, a socket or a device\. Remove it", path=source, strict=True)
     fails(r"pipe\.txt' is a pipe, a socket or a device\. Use a folder of texts", path=source / "pipe.txt")
     names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert noted(source, target) == [
-        f"4 file(s) could not be read and were left out (download.strict=false): {names} and 1 more."
-    ]
+    assert noted(source, target) == [f"Left out 4 files because of errors (download.strict=false): {names} and 1 more."]
 
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
@@ -110,8 +108,8 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
     assert years == dict.fromkeys(("empty", "none", "b")) | expected
     assert summary["works_without_year"] == 3
     assert notes == [  # b is another author's, and D has no works at all
-        "download: 3 row(s) of info.csv name a work that does not exist: b, b, no such file.",
-        "download: 2 row(s) of info.csv could not be read: open,4, short.",
+        "download: Ignored 3 rows of info.csv for works that do not exist: b, b, no such file.",
+        "download: Ignored 2 rows of info.csv because of errors: open,4, short.",
     ]
 
 
@@ -120,15 +118,15 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
 def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, source, target) -> None:
     info = "name,year\r\nПовесть о любви,1863\r\nВечер в деревне,1864\r\n".replace(",", delimiter)
     write(source, {"Повесть о любви.txt": "x", "Вечер в деревне.txt": "x", "info.csv": info.encode(encoding)})
-    words = "file(s) were read in a detected encoding (download.encoding)"
-    assert noted(source, target) == [f"1 {words}: books/info.csv ({encoding})."]
+    words = "Read 1 file in a detected encoding (download.encoding)"
+    assert noted(source, target) == [f"{words}: books/info.csv ({encoding})."]
     assert [document.year for document in texts_in(target)] == ["1864", "1863"]
 
 
 def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
     write(source, {"a.txt": "x", "info.csv": "name,year\0"})
     (note,) = noted(source, target)
-    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, so it is")
+    assert note.startswith("Ignored 1 row of info.csv because of errors: books/info.csv: contains NUL, so it is")
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -185,15 +183,15 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     get(target, "url", note=notes.append, url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
     assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
     assert notes == [
-        "download: 1 file name(s) in a zip are not UTF-8, so their encoding was guessed: Книга.txt (cp866)."
+        "download: Guessed the encoding of 1 file name in a zip, because UTF-8 does not fit: Книга.txt (cp866)."
     ]
 
 
 def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) -> None:
     write(source, {"a.txt": "{\\rtf1 x", "b.TXT": "\n<!DOCTYPE HTML><p>x", "c.txt": "<br> {\\rtf", "d.py": "<html>"})
-    words = ".txt file(s) begin like a file of another type and were read with their markup; rename or convert them"
+    words = "with markup, because the beginning is that of another file type; rename or convert such files"
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
-    assert noted(source, target, extensions=[".py"]) == [f"2 {words}: {listed}."]
+    assert noted(source, target, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
     assert len(texts_in(target)) == 4
 
 
@@ -210,8 +208,8 @@ def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_the
     listed = ", ".join(f"books/{number}.txt (cp1251)" for number in range(3)) + ", books/8.txt (cp866)"
     types = "books/0.jpg, books/1.jpg, books/2.jpg, books/z.log"
     assert noted(source, target) == [
-        f"7 file(s) were read in a detected encoding (download.encoding): {listed} and 3 more.",
-        "7 file(s) of other types were not read (to read them as plain text, add their extension to "
+        f"Read 7 files in a detected encoding (download.encoding): {listed} and 3 more.",
+        "Did not read 7 files of other types (to read such files as plain text, add their extension to "
         f"download.extensions): {types} and 3 more.",
     ]
 
@@ -223,9 +221,9 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         epub(source / name, {"a": "x"}, metadata=said)
     write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
-    words = "contain an author, title or year that their paths and info.csv do not contain"
+    words = "Found an author, title or year that paths and info.csv do not contain in 4 files"
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
-    assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
+    assert noted(source, target) == [f"{words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
         Document("-", "Гоголь", "1.epub Нос", "1835"),
         Document("-", "Гоголь", "Нос.epub", "1835"),
@@ -299,8 +297,10 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "1 file(s) were not read, because they are XML other than TEI, or tables without the column that "
-    words += "download.text_column names (to read them as plain text, add their extension to download.extensions): "
+    words = "Did not read 1 file of XML other than TEI, or of tables without the column that "
+    words += (
+        "download.text_column names (to read such files as plain text, add their extension to download.extensions): "
+    )
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
 
@@ -308,10 +308,10 @@ def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(so
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
     write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
     assert noted(source, target, strict=True) == [
-        "2 file(s) were not read; convert each file with the command after its name: books/b.MOBI "
+        "Did not read 2 files; convert each file with the command after its name: books/b.MOBI "
         "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
         "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
-        "1 file(s) of other types were not read (to read them as plain text, add their extension to "
+        "Did not read 1 file of other types (to read such files as plain text, add their extension to "
         "download.extensions): books/c.jpg.",
     ]
 
@@ -341,9 +341,9 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
-        "1 file(s) without text were left out (download.strict=false): books/empty.csv (contains no text).",
-        "2 file(s) were not read, because they are XML other than TEI, or tables without the column that "
-        "download.text_column names (to read them as plain text, add their extension to download.extensions): "
+        "Left out 1 file without text (download.strict=false): books/empty.csv (contains no text).",
+        "Did not read 2 files of XML other than TEI, or of tables without the column that "
+        "download.text_column names (to read such files as plain text, add their extension to download.extensions): "
         "books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
@@ -354,7 +354,7 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
 
 def test_a_table_without_the_column_is_refused_with_those_that_it_has(source, fails) -> None:
     write(source, {"metadata.csv": "id;author\n1;Блок\n"})
-    words = r"local: no file has readable text\. 1 file.*metadata\.csv \(has no column 'text'; its columns are: id, "
+    words = r"local: no file has readable text\. .* 1 file.*metadata\.csv \(has no column 'text'; its columns are: id, "
     fails(words, path=source / "metadata.csv")
 
 
@@ -373,7 +373,7 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
     notes = noted(source, target, strict=True, extensions=[".c"])
-    assert notes == ["1 file(s) were read in a detected encoding (download.encoding): books/detected.txt (koi8-r)."]
+    assert notes == ["Read 1 file in a detected encoding (download.encoding): books/detected.txt (koi8-r)."]
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
         Document("-", "-", "detected"): EVENING,
@@ -403,16 +403,16 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     kinds = "files_without_text", "files_unreadable", "bad_rows", "files_of_other_types"
     assert [summary[kind] for kind in kinds] == [2, 4, 2, 3]
     assert [note.replace(str(source), "books") for note in notes] == [
-        "download: 2 file(s) without text were left out (download.strict=false): books/empty.html (contains no text), "
+        "download: Left out 2 files without text (download.strict=false): books/empty.html (contains no text), "
         "books/empty.txt (contains no text).",
-        "download: 4 file(s) could not be read and were left out (download.strict=false): books/bad.epub (is damaged, "
+        "download: Left out 4 files because of errors (download.strict=false): books/bad.epub (is damaged, "
         "or is not an epub (File is not a zip file)), books/bad.parquet (is damaged, or is not Parquet (Parquet file "
         "size is 4 bytes, smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, so it is "
         "a binary file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
-        "download: 2 row(s) of tables could not be read and were left out (download.strict=false): books/rows.jsonl, "
+        "download: Left out 2 rows of tables because of errors (download.strict=false): books/rows.jsonl, "
         "row 2 (is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
         "(has no text in column 'text').",
-        "download: 3 file(s) of other types were not read (to read them as plain text, add their extension to "
+        "download: Did not read 3 files of other types (to read such files as plain text, add their extension to "
         "download.extensions): books/Makefile, books/c.jpg, books/e.jpg.",
     ]
 
@@ -425,14 +425,14 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
         "entry '../x': its name leads outside the target folder. Unpack the archive yourself, and read the result with "
         "download.corpus=local."
     )
-    words = f"2 file(s) could not be read and were left out (download.strict=false): a.docx, {why}, b.epub, {why}."
+    words = f"Left out 2 files because of errors (download.strict=false): a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]
 
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
-    words = "1 file(s) could not be read and were left out (download.strict=false): "
+    words = "Left out 1 file because of errors (download.strict=false): "
     words += "books/a.txt (byte 3000017 (0xff) is not UTF-8)."
     assert noted(source, target, encoding="utf-8") == [words]
     assert (target / "text.txt").read_text() == "да"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
+from bukva.core.words import count
 from bukva.corpus.splits.division import divide, share_table, spans
 from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
 from bukva.text.collection import TEXT, Document, write_collection
@@ -114,7 +115,7 @@ def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number()
 
     tweets = [300] * 20  # val has 30 characters of each
     words = (
-        "most of val consists of the ends of 20 work(s), with fewer than 32 characters each, so a score on val says "
+        "most of val consists of the ends of 20 works, with fewer than 32 characters each, so a score on val says "
         "little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to hold out whole works"
     )
     assert said(tweets) == said([*tweets, 5_900]) == words
@@ -131,7 +132,7 @@ def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_pa
     cut = int(sum(whole.values()) - left.sum())
     n_cut = int((left.to_numpy() < table["chars"].to_numpy()).sum())
     assert cut > 0.1 * sum(whole.values())
-    why = f"{cut:,} characters in {n_cut} work(s) were cut out of train because they repeat val or test"
+    why = f"{count(cut, 'character')} in {count(n_cut, 'work')} were cut out of train because they repeat val or test"
     assert missed_shares(table, shares, chosen).endswith(f": {why} (split.duplicates)")
     uneven = split(0.4, 0.3, 0.3, "by_work", "remove")
     assert missed_shares(table, shares, uneven).endswith(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bukva.backends.base import Backend, TrainingJob, Update
+from bukva.backends.cuda.embedding import use_products
 from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
@@ -18,6 +19,7 @@ from bukva.models.base import Examples, LanguageModel
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
 FLOPS_PER_WEIGHT = 6  # per id: a multiplication and an addition in the forward pass, twice as many in the backward pass
+NOT_COMPILED = "not compiled"  # value of `losses` in numerics.json
 MESSAGE_CHARS = 300  # quoted errors are cut to this length, because an error of the compiler can fill pages
 
 
@@ -49,6 +51,7 @@ class RecordedUpdate:
 
     def __init__(self, job: TrainingJob, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
         job.optimizer.make_capturable(generator.device)
+        use_products(job.model)
         changed = [*job.model.parameters(), *job.optimizer.tensors()]
         self.job, self.plain = job, update
         self.graphed = GraphedUpdate(update, changed, generator, recorder)
@@ -79,18 +82,24 @@ class RecordedUpdate:
                     _say(f"The loss function could not be compiled. Reason: {_one_line(error)}")
                     how = "without a compiled loss function"
                 else:
-                    return self._capture("with a compiled loss function")
+                    return self._capture("with a compiled loss function", losses="compiled")
         if error := self.graphed.warm_up(batch):
             return self._fall_back(error)
         return self._capture(how)
 
-    def _capture(self, how: str) -> Update:
+    def _capture(self, how: str, losses: str = NOT_COMPILED) -> Update:
         if error := self.graphed.capture():
             return self._fall_back(error)
+        self._note(losses)
         _say(f"Each update runs as one CUDA graph, {how}.")
         return self.graphed
 
+    def _note(self, losses: str) -> None:
+        if self.job.numerics.setdefault("losses", losses) != losses:
+            self.job.numerics["losses"] = "compiled for some updates"  # the run was resumed, and compiling failed
+
     def _fall_back(self, error: Exception) -> Update:
+        self._note(NOT_COMPILED)
         if isinstance(error, torch.OutOfMemoryError):
             _say("Training runs without a CUDA graph, because the GPU does not have enough memory for a graph.")
         else:

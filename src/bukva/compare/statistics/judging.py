@@ -1,15 +1,16 @@
 """Test a try against the baseline, and decide to keep it, to discard it, or to train more seeds.
 
 A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
-seeds. Each of these tests is called a look, and uses a quarter of the significance level of the try (Bonferroni). So
-the error rate of all looks together does not exceed this level.
+seeds. Each of these tests is called a look, and may use a quarter of the significance level of the try (Bonferroni).
+The first two looks never keep a try. Their quarters are a reserve for tries whose scores vary more than those of the
+baseline.
 
 The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
 is very low. Two or three seeds of a single try would then be too few to estimate the variance.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scipy.special import fdtri, stdtr
@@ -18,6 +19,7 @@ from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
 LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
+MIN_SEEDS = 4  # a try with fewer seeds is not kept, because they do not show whether its scores vary more
 HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded if its p-value is higher
 # A try's own variance replaces the pooled variance if their ratio exceeds this quantile of the F distribution.
 OWN_VARIANCE = 0.95
@@ -62,15 +64,41 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
     seeds = [(known.sd**2 / len(baseline), known.df), (floor.sd**2 / len(tried), floor.df)]
     estimate = Estimate.of(text.difference, [(text.se**2, text.df), *seeds])
     p = float(stdtr(estimate.df, estimate.difference / estimate.se))
-    return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), _decide(index, estimate, p, level))
+    return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), _decision(index, estimate, p, level))
 
 
-def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
-    if p <= level / len(LOOKS):
+def _decision(index: int, estimate: Estimate, p: float, level: float) -> Decision:
+    if p <= level / len(LOOKS) and LOOKS[index] >= MIN_SEEDS:
         return "keep"
     if index < len(HOPELESS):
         return "discard" if p > HOPELESS[index] else "more seeds"
     return "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
+
+
+def decide(
+    measured: Iterable[tuple[Estimate, Sequence[float]]],
+    baseline: Sequence[float],
+    known: Floor,
+    level: float,
+    on_look: Callable[[Look], None] = lambda _: None,
+) -> Look:
+    """Test a try until there is a verdict. Return the last look, with the smallest p-value of all looks that may keep.
+
+    Args:
+        measured: arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds. Elements after the verdict are not
+            read, so an iterator can train the seeds as they are needed.
+        baseline, known, level: as in `look`.
+        on_look: called with each look.
+    """
+    p = 1.0
+    for text, tried in measured:
+        last = look(text, baseline, tried, known, level)
+        on_look(last)
+        if last.n_seeds >= MIN_SEEDS:
+            p = min(p, last.p)
+        if last.decision != "more seeds":
+            break
+    return replace(last, p=p)
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:

@@ -9,6 +9,7 @@ import math
 from bukva.compare.statistics.estimate import Estimate, resolved_by
 from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
 from bukva.compare.statistics.text import Authors, TextVerdict
+from bukva.core.words import count
 
 NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting that are proposed to the user
 DIGITS, MOST_DIGITS = 3, 9  # minimum and maximum number of decimal places of bits
@@ -87,7 +88,9 @@ def _models(name: str, k: int) -> str:
 
 
 def _units(text: TextVerdict) -> str:
-    return f"{text.n_units} {text.unit}" + (", not valid for other works" if text.unit == "segments" else "")
+    return count(text.n_units, text.unit.removesuffix("s")) + (
+        ", not valid for other works" if text.unit == "segments" else ""
+    )
 
 
 def _seeds(verdict: SettingsVerdict) -> str:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from bukva.config.messages import shorten
 from bukva.core.errors import BukvaError, ParamsError
+from bukva.core.words import count
 from bukva.corpus.sources.formats import READERS, conversion
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import BOM
@@ -33,28 +34,35 @@ EMPTY = "contains no text", "Add text or remove the file", "files_without_text" 
 NAMED = 3
 MAX_NAMED = 20
 
-# Each key is a kind of finding, and the name of the metric that counts the findings of this kind. The value is the
-# message to the user, which follows the count.
+# Each key is a kind of finding, and the name of the metric that counts the findings of this kind. The value is what was
+# counted, and the message to the user, in which the count replaces {}.
 KINDS = {
-    "files_without_text": "file(s) without text were left out (download.strict=false)",
-    "files_unreadable": "file(s) could not be read and were left out (download.strict=false)",
-    "bad_rows": "row(s) of tables could not be read and were left out (download.strict=false)",
-    "files_in_detected_encoding": "file(s) were read in a detected encoding (download.encoding)",
-    "files_with_names_inside": "file(s) contain an author, title or year that their paths and info.csv do not contain",
-    "epubs_without_all_chapters": "epub(s) do not contain all chapters that they list; the other chapters were read",
-    "zip_names_guessed": "file name(s) in a zip are not UTF-8, so their encoding was guessed",
-    "files_with_parts_left_out": "file(s) were read without some of their parts",
-    "markdown_with_short_lines": "Markdown file(s) have paragraphs of short lines, which were read as verse",
-    "texts_with_markup": ".txt file(s) begin like a file of another type and were read with their markup; rename or "
-    "convert them",
-    "texts_with_marks_inside": "text(s) contained byte order marks (U+FEFF), which were removed",
-    "info_rows_without_file": "row(s) of info.csv name a work that does not exist",
-    "info_rows_unreadable": "row(s) of info.csv could not be read",
-    NO_TEXTS: "file(s) were not read, because they are XML other than TEI, or tables without the column that "
-    "download.text_column names (to read them as plain text, add their extension to download.extensions)",
-    "files_to_convert": "file(s) were not read; convert each file with the command after its name",
-    "files_of_other_types": "file(s) of other types were not read (to read them as plain text, add their extension to "
-    "download.extensions)",
+    "files_without_text": ("file", "Left out {} without text (download.strict=false)"),
+    "files_unreadable": ("file", "Left out {} because of errors (download.strict=false)"),
+    "bad_rows": ("row", "Left out {} of tables because of errors (download.strict=false)"),
+    "files_in_detected_encoding": ("file", "Read {} in a detected encoding (download.encoding)"),
+    "files_with_names_inside": ("file", "Found an author, title or year that paths and info.csv do not contain in {}"),
+    "epubs_without_all_chapters": ("epub", "Did not find all chapters of {}; the other chapters were read"),
+    "zip_names_guessed": ("file name", "Guessed the encoding of {} in a zip, because UTF-8 does not fit"),
+    "files_with_parts_left_out": ("file", "Read {} without some parts"),
+    "markdown_with_short_lines": ("Markdown file", "Read paragraphs of short lines as verse in {}"),
+    "texts_with_markup": (
+        ".txt file",
+        "Read {} with markup, because the beginning is that of another file type; rename or convert such files",
+    ),
+    "texts_with_marks_inside": ("text", "Removed byte order marks (U+FEFF) from {}"),
+    "info_rows_without_file": ("row", "Ignored {} of info.csv for works that do not exist"),
+    "info_rows_unreadable": ("row", "Ignored {} of info.csv because of errors"),
+    NO_TEXTS: (
+        "file",
+        "Did not read {} of XML other than TEI, or of tables without the column that download.text_column names (to "
+        "read such files as plain text, add their extension to download.extensions)",
+    ),
+    "files_to_convert": ("file", "Did not read {}; convert each file with the command after its name"),
+    "files_of_other_types": (
+        "file",
+        "Did not read {} of other types (to read such files as plain text, add their extension to download.extensions)",
+    ),
 }
 
 
@@ -104,11 +112,11 @@ class Findings:
 
     def sentences(self) -> Iterator[str]:
         """Yield one message to the user for each kind of finding that occurred."""
-        for kind, what in KINDS.items():
+        for kind, (what, message) in KINDS.items():
             if n := self.counts[kind]:
                 n_more = n - len(self.names[kind])
                 more = f" and {n_more} more" if n_more else ""
-                yield f"{n} {what}: {', '.join(self.names[kind])}{more}."
+                yield f"{message.format(count(n, what))}: {', '.join(self.names[kind])}{more}."
 
 
 @dataclass(frozen=True)

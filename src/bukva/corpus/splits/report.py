@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bukva.config.schema import Split
 from bukva.core.machine import n_cores
+from bukva.core.words import count
 from bukva.corpus.repeats.leaks import seen_in_train
 from bukva.corpus.splits.division import mapped_codes
 from bukva.corpus.splits.unlike import PARTS, UNLIKE, bigram_bits
@@ -69,7 +70,7 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
     cut, reasons = table["chars"].to_numpy() - np.sum([*by_work.values()], axis=0), []  # (n_works,)
     if cut.any():
         why = "were cut out of train because they repeat val or test (split.duplicates)"
-        reasons.append(f"{cut.sum():,} characters in {np.count_nonzero(cut):,} work(s) {why}")
+        reasons.append(f"{count(int(cut.sum()), 'character')} in {count(int(np.count_nonzero(cut)), 'work')} {why}")
     if _missed({**chars, "train": chars["train"] + int(cut.sum())}, split):
         whole_works = split.strategy in ("by_work", "by_author")
         what = "whole works cannot be divided exactly" if whole_works else "parts of short works are rounded"
@@ -101,8 +102,8 @@ def short_ends(shares: "pd.DataFrame", split: Split) -> str:
     if split.strategy != "tail" or 2 * short.sum() <= sizes.sum():
         return ""
     return (
-        f"most of val consists of the ends of {len(short):,} work(s), with fewer than {LINE} characters each, so a "
-        "score on val says little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to "
+        f"most of val consists of the ends of {count(len(short), 'work')}, with fewer than {LINE} characters each, so "
+        "a score on val says little about whole works; use `split.strategy=contiguous` or `split.strategy=by_work` to "
         "hold out whole works"
     )
 

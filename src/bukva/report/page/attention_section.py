@@ -10,6 +10,7 @@ import pandas as pd
 
 from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import read_json
+from bukva.core.words import count
 from bukva.report.charts import BITS, COLORS, GPT_COLOR, ROW, Spec, reference_line, to_spec, tooltips, visible
 
 NUMBERS = "attention.json"
@@ -45,7 +46,7 @@ def section(folder: Path, model: str) -> dict[str, Any]:
         "intro": f"The first chart shows the attention weights of a head on «{numbers['sentence']}». Each row shows "
         "how one position distributes its attention. The weights of a row sum to 1. The role of a head is the kind of "
         "character to which the head attends much more than the plain average does. Roles were measured over "
-        f"{numbers['windows']['n']} windows of val.",
+        f"{count(numbers['windows']['n'], 'window')} of val.",
         "header": ["layer", *(f"head {head}" for head in roles)],
         "rows": roles.reset_index().to_numpy().tolist(),
         "weights": {

@@ -14,6 +14,7 @@ from bukva.compare.ledger import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, sha256, write_text
+from bukva.core.words import count
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import charts, judge
@@ -67,14 +68,15 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
     """
     with Experiment.opened(name) as experiment:
         score = experiment.table[MODEL][SPLIT]["bits_per_char"]
+        chars = experiment.read("cleaning")["chars"]
         model, unit = experiment.params.model, experiment.table["window"]["unit"]
         weights = experiment.folder / trained_models()[MODEL].folder / "best.safetensors"
         return render(
             "experiment.html.j2",
             title=f"{experiment.name}: {score:.3f} bits per character on {SPLIT}",
-            subtitle=f"{experiment.params.download.corpus}, {experiment.read('cleaning')['chars']:,} characters; "
-            f"{model.n_layer} layers, {model.n_head} heads, {model.n_embd} channels, block of {model.block_size} "
-            f"{unit}s, n-grams: {model.ngrams}",
+            subtitle=f"{experiment.params.download.corpus}, {count(chars, 'character')}; "
+            f"{count(model.n_layer, 'layer')}, {count(model.n_head, 'head')}, {model.n_embd} channels, block of "
+            f"{model.block_size} {unit}s, n-grams: {model.ngrams}",
             links=links,
             here=here,
             served=served,
@@ -106,12 +108,13 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.rows if not row.refusal]
-    best = ranked[0].setting
+    best, name = ranked[0].setting, board.baseline.name
+    baseline = "the baseline" if name == "baseline" else f"the baseline, {name}"
+    many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""
     return render(
         "experiments.html.j2",
-        title=f"Best of {len(ranked)}: {best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
-        subtitle=f"Sorted by the score on {SPLIT}, best first. Each verdict compares a setting with the baseline, "
-        f"{board.baseline.name}.",
+        title=f"{many}{best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
+        subtitle=f"Sorted by the score on {SPLIT}, best first. Each verdict compares a setting with {baseline}.",
         links=links,
         here=here,
         served=served,
@@ -194,7 +197,9 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
         for row in rows
         for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
     )
-    return charts.dots(points, f"{charts.BITS} on {SPLIT}", f"Scores of {len(rows)} settings on {SPLIT}, by seed.")
+    return charts.dots(
+        points, f"{charts.BITS} on {SPLIT}", f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
+    )
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:

@@ -90,7 +90,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
-        label, own = f"{row.bits[SPLIT]:.3f} {row.label}", row.bits[SPLIT]
+        label, own = f"{row.bits[SPLIT]:z.3f} {row.label}", row.bits[SPLIT]
         drawn.append({"label": label, "colour": experiment.colors[key], "bits": own, "low": low, "high": high})
     return charts.dots(pd.DataFrame(drawn), f"{charts.BITS} on {SPLIT}", f"Scores of {len(drawn)} models on {SPLIT}.")
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bukva.core.words import count
 from bukva.evaluation.rows import WITHIN
 from bukva.report import charts
 from bukva.report.page.anatomy import anatomy
@@ -81,7 +82,7 @@ def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
         "title": f"{answer['model']}, {answer['state']}",
         "prompt": answer["read"],
         "parts": list(_marked(answer["written"], copies)),
-        "note": f"longest copy: {longest.chars} characters of {work_label(longest.work)}" if longest else "",
+        "note": f"longest copy: {count(longest.chars, 'character')} of {work_label(longest.work)}" if longest else "",
     }
 
 
@@ -188,8 +189,9 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
         shares = (percent(seen[name][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} characters that occur in train", *shares])
     return {
-        "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} different "
-        f"characters after cleaning with the rule set {cleaning['rule_set']}. Split parameters: "
+        "intro": f"{count(cleaning['works'], 'work')}, {count(cleaning['chars'], 'character')} and "
+        f"{count(cleaning['symbols'], 'different character')} after cleaning with the "
+        f"rule set {cleaning['rule_set']}. Split parameters: "
         f"strategy={params.split.strategy}, duplicates={params.split.duplicates}.",
         "header": ["measure", *split],
         "rows": rows,

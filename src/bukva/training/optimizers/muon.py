@@ -11,6 +11,7 @@ Sources:
         AdamW's, so both optimizers use the same learning rate and weight decay.
 
 torch.optim.Muon updates one matrix at a time. This implementation updates all matrices of the same shape in one batch.
+On a GPU, torch's `_foreach` functions process all tensors of a list in one kernel.
 If a parameter contains several stacked matrices, each of them is orthogonalized on its own.
 """
 
@@ -97,19 +98,20 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    momentum = self.state[parameter]["momentum"].lerp_(parameter.grad, 1 - MOMENTUM)
-                    ahead = parameter.grad.lerp(momentum, MOMENTUM)  # Nesterov momentum
-                    matrices = ahead.view(group["n_stacked"], -1, ahead.shape[-1])
-                    by_shape[matrices.shape[1:]].append((group, parameter, matrices))
-        for shape, updated in by_shape.items():
-            matrices = torch.cat([matrices for _, _, matrices in updated])  # (n, rows, columns)
+                    rows, columns = parameter.shape
+                    by_shape[rows // group["n_stacked"], columns].append(parameter)
+        rate, weight_decay = (self.param_groups[0][name] for name in ("lr", "weight_decay"))  # equal in all groups
+        for shape, parameters in by_shape.items():
+            gradients = [parameter.grad for parameter in parameters]
+            momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+            ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
+            matrices = torch.cat(ahead).view(-1, *shape)  # (n, rows, columns)
             matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
-            update = orthogonalize(matrices.to(self.dtype)).float()
-            parts = update.split([len(matrices) for _, _, matrices in updated])
-            for (group, parameter, _), part in zip(updated, parts, strict=True):
-                rate, scale = group["lr"], ADAMW_SIZE * max(shape) ** 0.5
-                parameter.mul_(1 - rate * group["weight_decay"])
-                if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
-                    parameter.sub_(part.view_as(parameter) * (rate * scale))
-                else:
-                    parameter.sub_(part.view_as(parameter), alpha=rate * scale)
+            update = orthogonalize(matrices.to(self.dtype)).float().reshape(-1, shape[1])
+            parts, scale = update.split([len(parameter) for parameter in parameters]), ADAMW_SIZE * max(shape) ** 0.5
+            torch._foreach_mul_(parameters, 1 - rate * weight_decay)
+            if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
+                torch._foreach_sub_(parameters, torch._foreach_mul(parts, rate * scale))
+            else:
+                torch._foreach_sub_(parameters, parts, alpha=rate * scale)

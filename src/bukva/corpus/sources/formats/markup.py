@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from bukva.core.words import count
 from bukva.corpus.sources.formats.base import Text, TextFile
 from bukva.corpus.sources.formats.lines import WIDE, LineCollector
 
@@ -64,7 +65,7 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
     for child in (child for children in verses for child in children if child.type == "softbreak"):
         child.type = "hardbreak"
     if verses:
-        file.note("markdown_with_short_lines", f"{len(verses)} paragraphs")
+        file.note("markdown_with_short_lines", count(len(verses), "paragraph"))
     yield _page(str(parser.renderer.render(tokens, parser.options, environment)), file)
 
 
