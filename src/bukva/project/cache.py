@@ -92,7 +92,7 @@ def fetch(digests: Iterable[str]) -> str:
 
     missing = [digest for digest in digests if not cached_files(digest)]
     if missing and not has_remote():
-        return "is not in DVC's cache, and the project has no DVC remote"
+        return "is not in DVC's cache, and this checkout has no DVC remote"
     try:
         with dvc_repo() as repo:
             repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
