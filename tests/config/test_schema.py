@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dvc.utils.serialize import load_yaml, modify_yaml
+from dvc.utils.hydra import apply_overrides
+from dvc.utils.serialize import load_yaml
 from imports import ROOT, SHIPPED
 
 from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
@@ -65,8 +66,7 @@ def test_the_file_of_the_project_has_the_keys_of_the_tests_and_dvc_changes_one_l
     assert flatten(read_yaml(ROOT / PARAMS)).keys() == flatten(SECTIONS).keys()
     text = (ROOT / PARAMS).read_text(encoding="utf-8")
     file = Path(shutil.copy(ROOT / PARAMS, tmp_path))
-    with modify_yaml(file) as params:
-        params["model"]["n_head"] = 2048
+    apply_overrides(file, ["model.n_head=2048"])  # as `dvc exp run -S model.n_head=2048`
     lines = zip(text.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
     assert [new for old, new in lines if old != new] == ["  n_head: 2048"]
 

@@ -140,7 +140,7 @@ def test_scores_are_fetched_from_a_remote_that_was_added_and_committed_after_the
 @pytest.mark.parametrize(
     ("remote", "why"),
     [
-        ("", "is not in DVC's cache, and the project has no DVC remote"),
+        ("", "is not in DVC's cache, and this checkout has no DVC remote"),
         ("store", "is neither in DVC's cache nor on the DVC remote"),
         (
             "s3://bucket",

@@ -6,7 +6,17 @@ import pytest
 
 from bukva.core.errors import BukvaError
 from bukva.project.baseline import undo_command
-from bukva.project.revisions import RefusedError, Revision, experiments, head, head_or_empty, resolve
+from bukva.project.revisions import (
+    RefusedError,
+    Revision,
+    experiments,
+    file_at,
+    head,
+    head_or_empty,
+    load_files,
+    resolve,
+)
+from bukva.project.revisions import git as run_git
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 
@@ -107,3 +117,19 @@ def test_an_unknown_name_is_one_sentence(git):
             f"{name}: no experiment, branch, tag or commit has this name. {similar}`bukva experiments` lists all "
             "experiments."
         )
+
+
+def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
+    files = {"a": b"x\n\ny", "empty": b"", "blob 3": b"\r\n", "deep/ж f": "ж\n".encode()}
+    project = tmp_path / "project in a larger repository"
+    for name, content in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_bytes(content)
+    monkeypatch.setenv("DVC_ROOT", str(project))
+    for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm a"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    made = head()
+    load_files([made, "", "f" * 40], ["missing", *files, "deep"])
+    assert {name: run_git("show", f"{made}:./{name}") for name in files} == files
+    assert {name: file_at(made, name) for name in files} == files
+    assert {file_at(*key) for key in [(made, "missing"), (made, "deep"), ("", "a"), ("f" * 40, "a")]} == {b""}

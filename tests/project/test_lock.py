@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from bukva.project.lock import parse_yaml
+from bukva.project.lock import StageRecord, parse_lock, parse_yaml
 
 VALUES = """
     1e-05 0.0003 3e-4 1E5 1e3 .5 -.5e-3 5. 1. -0 +7 00 010 '010' 089 0o17 0x1F -0x1f 0b11 1_000 0_7 12:30 '12:30'
@@ -51,3 +51,35 @@ def test_a_whole_file_is_read_as_by_dvcs_parser(name):
 )
 def test_a_text_that_dvc_refuses_or_that_is_no_mapping_is_empty(text):
     assert parse_yaml(text) == {}
+
+
+@pytest.mark.parametrize("more", ["", "datasets:\n- name: a\n  type: dvc\n", "# by hand\n"])
+def test_the_stages_of_a_lock_that_are_read_one_by_one_are_those_of_the_whole_file(more):
+    text = """\
+schema: '2.0'
+stages:
+  'a b':
+    cmd: |-
+      one
+
+      two
+    deps:
+    - path: x
+      md5: '1'
+    params:
+      params.yaml:
+        model:
+          n_head: 4
+          dropout: 1e-05
+        flag: on
+  c:
+    cmd: a long command
+      in two lines
+    outs:
+    - path: y
+      md5: 2a.dir
+"""
+    records = parse_lock(text + more)
+    params = {"model.n_head": 4, "model.dropout": 1e-05, "flag": "on"}
+    assert records == {"a b": StageRecord(params, {"x": "1"}, {}), "c": StageRecord({}, {}, {"y": "2a.dir"})}
+    assert list(records) == list(by_dvc(text)["stages"])

@@ -52,20 +52,17 @@ def cached_files(digest: str) -> dict[str, Path]:
 
     The digest of a folder ends in `.dir`. Under this digest, the cache has a JSON list of the files in the folder.
     """
-    files = {path: _cached(md5) for path, md5 in _listed(digest).items()}
+    folder = _cache_folder(project_root())
+    files = {path: folder / md5[:2] / md5[2:] for path, md5 in _listed(digest, folder).items()}
     return files if all(file.is_file() for file in files.values()) else {}
 
 
-def _listed(digest: str) -> dict[str, str]:
-    """Return the digest of each file of an output, by path; {} if the cache lacks the list of a folder."""
-    if not _cached(digest).is_file():
-        return {}
-    listed = json.loads(_cached(digest).read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
-    return {item["relpath"]: item["md5"] for item in listed}
-
-
-def _cached(digest: str) -> Path:
-    return _cache_folder(project_root()) / digest[:2] / digest[2:]
+def _listed(digest: str, folder: Path) -> dict[str, str]:
+    """Return the digest of each file of an output, by path; {} if the cache in `folder` lacks the list of the files."""
+    listed = folder / digest[:2] / digest[2:]
+    if not digest.endswith(".dir"):
+        return {".": digest}
+    return {item["relpath"]: item["md5"] for item in json.loads(listed.read_bytes())} if listed.is_file() else {}
 
 
 @functools.cache
@@ -95,11 +92,12 @@ def fetch(digests: Iterable[str]) -> str:
 
     missing = [digest for digest in digests if not cached_files(digest)]
     if missing and not has_remote():
-        return "is not in DVC's cache, and the project has no DVC remote"
+        return "is not in DVC's cache, and this checkout has no DVC remote"
     try:
         with dvc_repo() as repo:
             repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
-            repo.cloud.pull([HashInfo("md5", md5) for digest in missing for md5 in _listed(digest).values()])
+            listed = (_listed(digest, Path(repo.cache.local.path)) for digest in missing)
+            repo.cloud.pull([HashInfo("md5", md5) for files in listed for md5 in files.values()])
     except Exception as error:  # the client of each kind of remote has errors of its own
         return f"is not in DVC's cache, and cannot be fetched ({redact_text(error).rstrip('.')})"
     return "" if all(map(cached_files, missing)) else "is neither in DVC's cache nor on the DVC remote"

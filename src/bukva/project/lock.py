@@ -6,6 +6,7 @@ The file is parsed here, because DVC's API takes 7.8 s to read the results of 12
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from bukva.config.load import flatten
 
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
+AS_WRITTEN = re.compile(r"schema: '2\.0'\nstages:\n((?:(?:  .*)?\n)+)")  # a dvc.lock as DVC writes it
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,16 @@ def _loader() -> type[Any]:
 
 def parse_lock(text: str) -> StageRecords:
     """Return the records in the text of a dvc.lock, by stage name. The dict is empty if the text is not a dvc.lock."""
+    written = AS_WRITTEN.fullmatch(text)
+    stages = re.split(r"^(?=  \S)", written[1], flags=re.MULTILINE)[1:] if written else []
+    records: dict[str, StageRecord] = {}
+    for part in [f"stages:\n{stage}" for stage in stages] or [text]:  # most stages are the same in many experiments
+        records |= _records(part)
+    return records
+
+
+@functools.cache
+def _records(text: str) -> StageRecords:
     return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
 
 
