@@ -7,7 +7,7 @@ import psutil
 
 from chaos.project import Project
 from chaos.running import Running, wait_until, wait_until_empty
-from chaos.setup import SAVE_OFTEN, SHORT, Setup, has_checkpoint
+from chaos.setup import SHORT, Setup, has_checkpoint
 from chaos.team import SECONDS, Cluster, Node, Team
 
 SEEDS = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=400", "-S", "train_gpt.eval_every=100"
@@ -17,7 +17,7 @@ RATES = "-S", "train_gpt.learning_rate=0.01,0.00001"
 
 def kill_sweep(setup: Setup, tries: int) -> list[str]:
     """Kill an actor of a sweep on this machine, then its driver, and repeat the command."""
-    project = setup.whole.copy_to(setup.scratch / "queue" / "bukva")
+    project = _sweep_project(setup, "queue")
     project.run("dvc", "exp", "run", "--queue", *SEEDS)
     project.run("dvc", "exp", "run", "--run-all", "-j", "2")
     reference = _results(project)
@@ -50,7 +50,7 @@ def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
     if _results(project) != reference or len(reference) != 2:
         return f"its results differ from the results of the queue: {printed}"
     project.sync()
-    # the runs of the two trials, and of the training that was copied with the project
+    # the runs of the two trials, and of the training of the pipeline
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
     steps = [run["steps"] for run in runs if run["status"] == "FINISHED"]
     left = wait_until_empty(project.leftovers)
@@ -58,8 +58,10 @@ def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
 
 
 def _sweep_project(setup: Setup, name: str) -> Project:
-    project = setup.whole.copy_to(setup.scratch / name / "bukva")
-    project.env |= {"PYTHONPATH": "src", **SAVE_OFTEN}
+    """Return a project without the parameters, experiments and journals that other rows leave in `setup.whole`."""
+    project = setup.new_project(name)
+    project.env["PYTHONPATH"] = "src"
+    project.run("dvc", "repro")
     project.commit("experiments start from a commit")
     return project
 
