@@ -117,7 +117,9 @@ class Team:
         stored.
         """
         files = self.storage.rglob("checkpoint_*/checkpoints/train-gpt-*/*.safetensors")
-        return sum(int(file.name.partition("-")[0]) > 0 for file in files) > 1
+        with contextlib.suppress(FileNotFoundError):  # Tune removes old checkpoints meanwhile
+            return sum(int(file.name.partition("-")[0]) > 0 for file in files) > 1
+        return False
 
     def lock(self) -> str:
         """Return dvc.lock of the result at the origin, or "" if the origin has no result."""
