@@ -225,10 +225,10 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote
             "pack the files without the folder."
         )
         return works_in_folder(folder, archive.name, options, (top[0].name,))
-    if depth == 3:  # with three levels of folders, the outermost is surely a wrapper
+    if depth == 3:  # a guess; with one more level of folders, the outermost is surely a wrapper
         note(
-            f"download: {archive.name}: the folders inside {name} are the authors. If {name} is a category or an "
-            "author, pack it inside another folder."
+            f"download: {archive.name}: the folders inside {name} are the authors. If {name} is a category, "
+            "pack it inside another folder."
         )
     return works_in_folder(top[0], archive.name, options)
 
