@@ -288,32 +288,6 @@ def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batc
     model.train(was_training)
 
 
-def split_passage(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
-    """Divide a passage into shorter passages with about `n_ids` scored ids each.
-
-    Every id has the same window and the same context as in the undivided passage, so its loss stays the same.
-
-    Args:
-        passage: text to divide.
-        block_size: number of ids in a window.
-        stride: distance between the starts of two windows.
-        n_before: number of ids before a window that n-gram counts use.
-        n_ids: approximate number of scored ids in each of the shorter passages.
-    """
-    context = block_size - stride + 1 + n_before
-    skipped = max(0, passage.n_context - (block_size - stride + 1))
-    edges = np.arange(
-        skipped + block_size + 1, len(passage.ids), stride
-    )  # first scored id of each window except the first
-    edges = edges[:: max(1, n_ids // stride)][1:].tolist()
-    starts, stops = [passage.n_context, *edges], [*edges, len(passage.ids)]
-    n_contexts = [passage.n_context, *[context] * len(edges)]
-    return [
-        Passage(passage.work, passage.ids[start - n : stop], n)
-        for start, stop, n in zip(starts, stops, n_contexts, strict=True)
-    ]
-
-
 def nats_of_process(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:

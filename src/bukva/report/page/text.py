@@ -17,7 +17,6 @@ HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # maximum number of characters of val that the samples are compared with
 N_PIECES = 20  # number of pieces of val, if val is longer than MOST_HUMAN
 MOST_GROUPS = 40  # maximum number of groups in a chart
-FIRST_POSITIONS = 32  # positions n to 2 n of a work are a group, for n = 32, 64, ...; the first group begins at 0
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
