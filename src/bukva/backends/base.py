@@ -32,7 +32,7 @@ class TrainingJob(NamedTuple):
     optimizer: the optimizer of the model.
     batch_shape: number of windows in a batch, and number of ids in a window.
     n_updates: number of updates in the whole run, including updates before an interruption.
-    numerics: what affects rounding beside `Machine.numerics`. Backends add to it, and checkpoints store it.
+    numerics: facts that affect rounding and are not in `Machine.numerics`. Backends add them; checkpoints keep them.
     """
 
     model: LanguageModel

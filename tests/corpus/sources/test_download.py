@@ -210,7 +210,7 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
 
 def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) -> None:
     write(source, {"a.txt": "{\\rtf1 x", "b.TXT": "\n<!DOCTYPE HTML><p>x", "c.txt": "<br> {\\rtf", "d.py": "<html>"})
-    words = "with markup, because the beginning is that of another file type; rename or convert such files"
+    words = "with markup, because it begins like a file of another type; rename or convert such files"
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
     assert noted(source, target, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
     assert len(texts_in(target)) == 4

@@ -2,8 +2,8 @@
 
 A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
 seeds. Each of these tests is called a look, and may use a quarter of the significance level of the try (Bonferroni).
-The first two looks never keep a try. Their quarters are a reserve for tries whose scores vary more than those of the
-baseline.
+The first two looks never keep a try. Their quarters are a reserve, because the seed may change the score of a try more
+than the score of the baseline.
 
 The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
 is very low. Two or three seeds of a single try would then be too few to estimate the variance.

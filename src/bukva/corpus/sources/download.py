@@ -207,7 +207,7 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote
     """Unpack an archive into a new folder inside `scratch`, and return its works.
 
     In most archives, one folder contains everything else. It is an author if its files are in no further folder.
-    Otherwise its name is ignored, as that of the folder REPOSITORY-COMMIT in archives from GitHub.
+    Otherwise its name is ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
     """
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):

@@ -48,7 +48,7 @@ KINDS = {
     "markdown_with_short_lines": ("Markdown file", "Read paragraphs of short lines as verse in {}"),
     "texts_with_markup": (
         ".txt file",
-        "Read {} with markup, because the beginning is that of another file type; rename or convert such files",
+        "Read {} with markup, because it begins like a file of another type; rename or convert such files",
     ),
     "texts_with_marks_inside": ("text", "Removed byte order marks (U+FEFF) from {}"),
     "info_rows_without_file": ("row", "Ignored {} of info.csv for works that do not exist"),
