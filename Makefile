@@ -9,7 +9,7 @@ CLUSTER := .venv/cluster
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report ui cluster bench reference chaos check test nightly
+.PHONY: help repro attention report ui cluster bench reference chaos check test nightly
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,9 +24,6 @@ repro: $(BUKVA) ## run the pipeline, print the scores, and save the results as e
 
 attention: $(BUKVA) ## draw what attention does in the trained GPT; charts in reports/attention
 	@bukva attention
-
-counting: $(BUKVA) ## show what a GPT with n-grams predicts by counting; charts in reports/counting
-	@bukva counting
 
 report: $(BUKVA) ## write reports/index.html about the last run and reports/experiments.html about all experiments
 	@bukva report

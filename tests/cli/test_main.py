@@ -1,10 +1,9 @@
-"""Tests of the commands `bukva check`, `plan` and `counting`."""
+"""Tests of the commands `bukva check`, `plan` and `attention`."""
 
 import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from plans import TOY, write_project
 from typer.testing import CliRunner
@@ -16,7 +15,6 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.planning import plan as plans
 from bukva.project.stages import paths, trained_models
-from bukva.text.splits import LENGTHS, load_splits
 from bukva.text.tokenizers import load_tokenizer
 
 
@@ -78,36 +76,25 @@ def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
     )
 
 
-def save_gpt(memory):
+def save_gpt():
     """Save a GPT in the folder where the pipeline saves it."""
-    splits = load_splits(Path(paths()["split"]))
-    np.save(Path(paths()["split"]) / LENGTHS, [[len(ids) for ids in splits.values()]])
     tokenizer = load_tokenizer(Path(paths()["tokens"]))
-    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0, ngrams=memory, ngram_orders=(2, 3))
+    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0)
     weights = dict(GPT(config).state_dict())
-    counted = None if memory == "none" else splits["train"]
-    save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights}, counted=counted)
+    save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights, "initial": weights})
 
 
 @pytest.mark.slow
-def test_counting_is_shown_for_a_gpt_with_a_memory(project):
-    save_gpt("input")
-    done = CliRunner().invoke(app, ["counting"])
+def test_attention_is_drawn_of_a_trained_gpt(project):
+    save_gpt()
+    done = CliRunner().invoke(app, ["attention"])
     assert done.exit_code == 0, done.output
-    assert (project / "reports/counting/passage.png").exists()
-    assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: wrote .* to reports/counting", done.stdout)
+    assert done.stdout.endswith("attention: wrote the charts and attention.json to reports/attention\n")
+    assert (project / "reports/attention/weights_trained.png").exists()
 
 
-def test_what_cannot_be_shown_is_one_sentence(project):
+def test_what_is_not_made_yet_is_one_sentence(project):
+    assert mistake("attention") == "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it."
     for file in (project / paths()["split"]).iterdir():
-        file.rename(project / file.name)
+        file.unlink()
     assert mistake("plan", "1h") == "The text is not split yet, so data/split is incomplete. Run `dvc repro split`."
-    for name in ("train.npy", "val.npy"):
-        (project / name).rename(project / paths()["split"] / name)
-    assert mistake("counting") == "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it."
-    save_gpt("none")
-    assert mistake("counting") == (
-        "This GPT has no n-grams to study (model.ngrams=none). Train a GPT with n-grams first: "
-        "`dvc exp run -S model.ngrams=input`."
-    )
-    assert not (project / "reports").exists()

@@ -112,7 +112,6 @@ def test_the_commands_of_a_page_work_as_printed(page, made, tmp_path):
         "--trials 20": "--trials 3",
         "logs/NAME.log": "logs/*.log",
         "$(bukva recipe ngrams)": "$(bukva recipe ngrams) -S train_gpt.n_steps=40 -S train_gpt.eval_every=4",
-        "make counting": "bukva counting",  # make would make an environment
     }
     for block in blocks(page):
         if any("dvc exp pull" in command for command in block):

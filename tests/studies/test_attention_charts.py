@@ -1,18 +1,14 @@
-"""The reports on attention and counting and the section of the page, from studies of small models."""
+"""The charts of the attention study and the section of the page, from studies of small models."""
 
 import numpy as np
 import pytest
 import torch
 from studies.small import CPU, PARAMS, TOKENIZER, gpt, random_text
-from studies.test_counting_study import RECIPE
 
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.page.attention_section import section
-from bukva.studies import counting_study
 from bukva.studies.attention_charts import attention_report, weights_of_heads
 from bukva.studies.attention_study import study
-from bukva.studies.counting_charts import COLUMNS, layout, table
-from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.base import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
@@ -78,8 +74,6 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     tokenizer, unit = ByteTokenizer(), "byte"
     splits = {split: tokenizer.encode(text[split]) for split in text}
     torch.manual_seed(1)
-    model = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()
-    model.count(splits["train"])
     plain = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0)).eval()
     found = study({"untrained": plain, "trained": plain}, tokenizer, splits, PARAMS, CPU)
     assert found["unit"] == unit
@@ -87,12 +81,3 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     assert len(parts) == len(found["weights"]["trained"][0][0]) <= 13
     assert found["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(found["heads"][0]["roles"])
-    lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
-    numbers = counting_study.study(model, HeldOut(splits, lengths, tokenizer), PARAMS, RECIPE, CPU)
-    chars = numbers["passage"]["chars"]
-    assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
-    assert "".join(row["char"] for row in chars) in text["val"]
-    cells = [(row, column) for row, left, right, _ in layout(chars) for column in range(left, right)]
-    assert len(cells) == len(set(cells)) == sum(max(1, len(char["char"])) for char in chars)
-    assert max(column for _, column in cells) < COLUMNS
-    assert next(iter(table(numbers))).startswith("Bits per character")

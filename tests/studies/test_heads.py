@@ -14,6 +14,7 @@ from bukva.studies.heads import (
     relative_entropy,
     role_score,
     role_targets,
+    word_starts,
 )
 
 
@@ -54,6 +55,18 @@ def test_roles_are_what_their_names_say(words):
     for role, target in targets.items():
         expected = [[role_by_loop(role, words, t, s) for s in range(T)] for t in range(T)]
         assert target[0].tolist() == expected, role
+
+
+@pytest.mark.parametrize(
+    ("parts", "first"),
+    [
+        ("аб, в\nга!", ["а", "в", "г"]),
+        (["а", "", "б", "", ",", " ", "", "в"], ["а", "в"]),  # bytes: an empty part continues a character
+        (["Ми", "р", " и", " во", "йна", "."], ["Ми", " и", " во"]),
+    ],
+)
+def test_a_word_starts_where_letters_follow_none_in_what_a_tokenizer_makes_of_it(parts, first):
+    assert [part for part, starts in zip(parts, word_starts(parts), strict=True) if starts] == first
 
 
 def test_a_head_that_plays_a_role_scores_one_and_the_plain_average_zero():

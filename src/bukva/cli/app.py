@@ -24,7 +24,7 @@ from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
-ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
+ATTENTION, PAGE = Path("reports/attention"), Path("reports/index.html")
 Port = Annotated[int, typer.Option(help="Port of the server. If the port is taken, the next free port is used.")]
 
 app = typer.Typer(
@@ -117,27 +117,6 @@ def attention() -> None:
     numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
     attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
     print(f"attention: wrote the charts and attention.json to {ATTENTION}")
-
-
-@app.command()
-def counting() -> None:
-    """Draw charts that show how much n-gram counts contribute to a GPT with n-grams. Write them to reports/counting."""
-    from bukva.backends.device import prepare
-    from bukva.models.folder import load_model
-    from bukva.studies.counting_charts import counting_report, table
-    from bukva.studies.counting_study import study
-    from bukva.text.held_out import HeldOut
-    from bukva.text.splits import load_lengths, load_splits
-
-    params, gpt, split = read_params(), _trained_gpt(), Path(paths()["split"])
-    machine = prepare(params.compute)
-    trained, tokenizer = load_model(gpt, "best", machine.device)
-    text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
-    print("counting: scoring val and repeating the first training updates. This takes a while.", flush=True)
-    numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
-    counting_report(numbers, COUNTING)
-    print(*table(numbers), sep="\n")
-    print(f"counting: wrote the charts and counting.json to {COUNTING}")
 
 
 @app.command()

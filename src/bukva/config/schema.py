@@ -305,7 +305,7 @@ class TrainGPT(Training):
 
 
 class Evaluate(Section):
-    """Parameters of additional scores in stage evaluate, and of the commands `bukva attention` and `bukva counting`."""
+    """Parameters of additional scores in stage evaluate, and of the command `bukva attention`."""
 
     short_context: Count
     context_chars: Count

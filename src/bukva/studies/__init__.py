@@ -1,1 +1,1 @@
-"""Studies of a trained GPT. They measure what its attention and its n-grams do, and draw charts of the results."""
+"""Measure what the attention of a trained GPT does, and draw charts of it."""

@@ -27,7 +27,6 @@ from bukva.text.tokenizers.base import Tokenizer
 MOST_BACK = 4  # greatest distance of the roles "previous character", "2 back", ..., "4 back"
 DIFFUSE = "diffuse"  # the role of a head that attends to many characters (see `breadth`)
 BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
-BETWEEN, AFTER = 0, -1  # results of positions_in_words for text outside words
 
 
 # ---- recording and averaging kernels
@@ -220,8 +219,8 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
     query, key = t[:, None], t[None, :]
     earlier = key < query  # (T, T), excludes the query itself
     parts = [tokenizer.texts_of(window) for window in ids.cpu().numpy()]  # B lists of T texts
-    positions = torch.tensor([positions_in_words(texts) for texts in parts], device=ids.device)  # (B, T)
-    starts = torch.where(positions == 1, t, -1).cummax(dim=1).values  # (B, T), start of the last word
+    starting = torch.tensor([word_starts(texts) for texts in parts], device=ids.device)  # (B, T)
+    starts = torch.where(starting, t, -1).cummax(dim=1).values  # (B, T), start of the last word
     newline = torch.tensor([[text.endswith("\n") for text in texts] for texts in parts], device=ids.device)  # (B, T)
     return {
         f"previous {tokenizer.unit}": (key == query - 1).expand(B, T, T),
@@ -234,17 +233,14 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
     }
 
 
-def positions_in_words(parts: Iterable[str]) -> list[int]:
-    """Return the position in its word of each part of a text. Parts are characters or tokens (see Tokenizer.texts_of).
+def word_starts(parts: Iterable[str]) -> list[bool]:
+    """Return whether each part of a text begins a word. Parts are characters or tokens (see Tokenizer.texts_of).
 
-    The parts of a word have the positions 1, 2, 3 and so on. The part right after a word has the position AFTER. All
-    other parts have the position BETWEEN. A part with a letter and a leading space begins a word. An empty part is a
-    byte that continues a character, and belongs to the same word as the part before it.
+    A part with a letter and a leading space begins a word. An empty part is a byte that continues a character.
     """
-    positions, within = [], 0
+    starts, within = [], False
     for part in parts:
         before = within
-        is_within = any(map(str.isalpha, part)) or (before > 0 and not part)
-        within = is_within * (1 if part[:1].isspace() else before + 1)
-        positions.append(within or (AFTER if before else BETWEEN))
-    return positions
+        within = any(map(str.isalpha, part)) or (before and not part)
+        starts.append(within and (part[:1].isspace() or not before))
+    return starts
