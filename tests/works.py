@@ -1,4 +1,4 @@
-"""Works for tests: tables of them, whole texts, which the product only reads in pieces, and ways to divide them."""
+"""Works for tests: tables of them, their texts, and ways to divide them."""
 
 from collections.abc import Iterable
 from itertools import cycle
@@ -16,7 +16,7 @@ from bukva.text.splits import Spans, save_splits
 
 def texts_in(folder: Path) -> dict[Document, str]:
     """The text of every work of a collection, in the order of the table."""
-    return {document: "".join(pieces) for document, pieces in read_texts(folder, read_table(folder))}
+    return dict(read_texts(folder, read_table(folder)))
 
 
 def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Iterable[str] = "-") -> pd.DataFrame:

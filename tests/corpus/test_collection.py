@@ -4,12 +4,11 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.text.collection import PIECE_BYTES, TEXT, TYPES, Document, read_table, read_texts, write_collection
+from bukva.text.collection import TEXT, TYPES, Document, read_table, read_texts, write_collection
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])
@@ -43,27 +42,5 @@ def test_the_table_says_where_each_work_is_and_pins_its_bytes(tmp_path: Path) ->
     assert table.to_dict("records")[1] == dict(zip(TYPES, expected, strict=True))
     assert table["year"].isna().tolist() == [True, False]
     second = read_texts(tmp_path, table[table["work"] == "w"])
-    assert [list(pieces) for _, pieces in second] == [["Ёж\r\n"]]
+    assert [text for _, text in second] == ["Ёж\r\n"]
     pd.testing.assert_series_equal(write_collection(tmp_path, []).dtypes, table.dtypes)
-
-
-LONG = 3 * PIECE_BYTES
-
-
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [
-        ("Слово за словом.\n" * (LONG // 17), "\n"),
-        ("Слово за словом, " * (LONG // 17), " "),
-        ("x" + "ж" * LONG, "жx"),  # every PIECE_BYTES-th byte is within a character
-        ("x" * (PIECE_BYTES - 1) + "\r\n" + "y" * PIECE_BYTES, "x\n"),
-    ],
-    ids=["lines", "one line", "characters across cuts", "a line end at the cut"],
-)
-def test_a_piece_ends_with_a_line_else_with_a_word_and_is_bounded(text: str, ends: str, tmp_path: Path) -> None:
-    table = write_collection(tmp_path, [(Document("c", "A", "w"), [text])])
-    (pieces,) = [list(pieces) for _, pieces in read_texts(tmp_path, table)]
-    assert "".join(pieces) == text
-    assert {piece[-1] for piece in pieces[:-1]} <= set(ends)
-    assert not any(piece.startswith("\n") for piece in pieces)
-    assert max(map(len, pieces)) <= 2 * PIECE_BYTES

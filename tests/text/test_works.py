@@ -70,17 +70,12 @@ def test_new_characters_renumber_the_works_before_them(tmp_path):
 
 
 @pytest.mark.parametrize("params", [ALL, TRAIN])
-def test_the_file_of_ids_is_that_of_numpy_in_pieces_of_any_size(params, tmp_path, monkeypatch):
+def test_the_file_of_ids_is_that_of_numpy(params, tmp_path):
     clean = collection(tmp_path / "clean", "вбавба", "аб—вва\U00010000", "ба\nв—\U00010000ба\n")
     halves = split(0.9, 0.1, 0, "contiguous")
     tokenize(clean, tmp_path / "whole", params, halves)
     np.save(tmp_path / "whole.npy", np.load(tmp_path / "whole" / "ids.npy"))
     assert (tmp_path / "whole.npy").read_bytes() == (tmp_path / "whole" / "ids.npy").read_bytes()
-    for n_bytes in (4, 5, 7):
-        monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", n_bytes)
-        tokenize(clean, tmp_path / "pieces", params, halves)
-        for file in (tmp_path / "whole").iterdir():
-            assert file.read_bytes() == (tmp_path / "pieces" / file.name).read_bytes()
 
 
 def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):

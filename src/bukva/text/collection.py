@@ -3,18 +3,17 @@
 A collection is a folder with two files. text.txt contains the text of all works in UTF-8, joined without separators.
 documents.parquet is the table of works. It has one row for each work, with the position of the work in text.txt. The
 rows are sorted by the code points of (category, author, work). If the corpus does not give the category or the author
-of a work, the value is `-`. Works are read and written in pieces, so a work can be larger than the memory.
+of a work, the value is `-`.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import PIECE_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +33,6 @@ TYPES = {
     "sha256": "str",
 }
 KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
-CONTINUATION = bytes(range(0x80, 0xC0))  # all UTF-8 bytes that continue a character
 
 
 @dataclass(frozen=True)
@@ -55,20 +53,10 @@ class Document:
         return f"{self.category}/{self.author}/{self.work}"
 
 
-def write_collection(
-    folder: Path,
-    texts: Iterable[tuple[Document, Iterable[str]]],
-    on_bad: Callable[[BukvaError], None] | None = None,
-) -> "pd.DataFrame":
-    """Write the text and the table of a collection to a folder. Return the table (see `read_table`).
+def write_collection(folder: Path, texts: Iterable[tuple[Document, str]]) -> "pd.DataFrame":
+    """Write works, which can be in any order, to a folder as a collection. Return its table (see `read_table`).
 
     After an error, the folder is incomplete. Callers therefore pass a temporary folder (see `atomic_folder`).
-
-    Args:
-        folder: folder of the collection. It is created if it does not exist.
-        texts: the works, each with its text in pieces. The works can be in any order.
-        on_bad: called with the error if reading a work raises a BukvaError. This work is then left out. By default, the
-            error is raised.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -76,8 +64,15 @@ def write_collection(
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
+    rows, n_bytes = [], 0
     with (folder / TEXT).open("wb") as file:
-        rows = [row for document, pieces in texts if (row := _write(file, document, pieces, on_bad))]
+        for document, text in texts:
+            raw = text.encode()
+            file.write(raw)
+            digest = hashlib.sha256(raw).hexdigest()
+            place = {"start": 0, "chars": len(text), "start_byte": n_bytes, "bytes": len(raw)}
+            rows.append(asdict(document) | place | {"sha256": digest})
+            n_bytes += len(raw)
     table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES).sort_values(KEY)
     if table.duplicated(KEY).any():
         name = "/".join(table.loc[table.duplicated(KEY), KEY].iloc[0])
@@ -115,63 +110,19 @@ def decade(year: object) -> str:
     return f"{match.group()[:3]}0s" if match else MISSING
 
 
-def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield each work of `table` together with an iterator over the pieces of its text.
-
-    Line ends are not converted. A piece ends at a line end, unless the line is longer than PIECE_BYTES. The pieces of a
-    work must be read before the next work is requested.
-    """
+def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, str]]:
+    """Yield each work of `table` together with its text, whose line ends are not converted."""
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
-            yield document, map(bytes.decode, _pieces(file, int(n_bytes)))
-
-
-def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
-    text = b""
-    while n_bytes:
-        raw = file.read(min(PIECE_BYTES, n_bytes))
-        n_bytes -= len(raw)
-        text += raw
-        stop = _last_end(text) if n_bytes else len(text)
-        if stop:
-            yield text[:stop]
-        text = text[stop:]
-
-
-def _last_end(text: bytes) -> int:
-    """Return where to cut a text into pieces: after its last line feed, else after its last space."""
-    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(CONTINUATION)) - 1
-
-
-def _write(
-    file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
-) -> dict[str, Any] | None:
-    """Append one work to the file, and return its row of the table of works."""
-    start, chars, digest = file.tell(), 0, hashlib.sha256()
-    try:
-        for piece in pieces:
-            raw = piece.encode()
-            file.write(raw)
-            digest.update(raw)
-            chars += len(piece)
-    except BukvaError as error:
-        if on_bad is None:
-            raise
-        file.seek(start)
-        file.truncate()
-        on_bad(error)
-        return None
-    position = {"start": 0, "chars": chars, "start_byte": start, "bytes": file.tell() - start}
-    return asdict(document) | position | {"sha256": digest.hexdigest()}
+            yield document, file.read(n_bytes).decode()
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
     """Rewrite a text file so that its works are in the order of the table."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
-        for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):
-            source.seek(first)
-            for start in range(0, n_bytes, PIECE_BYTES):
-                target.write(source.read(min(PIECE_BYTES, n_bytes - start)))
+        for start, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):
+            source.seek(start)
+            target.write(source.read(n_bytes))
     unordered.unlink()

@@ -11,7 +11,7 @@ from works import texts_in
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.rule_sets import rule_set
-from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
+from bukva.text.collection import Document, documents, read_table, write_collection
 
 ROOT = Path(__file__).parents[3]
 NOTES = rule_set("notes")
@@ -106,28 +106,12 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
 
 
-def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_path):
-    words = "слово " * (PIECE_BYTES // 4)
-    works = {"a": f"— {words}1\n{words}latin\nЯ", "b": "ж" * PIECE_BYTES * 2}
-    write_collection(tmp_path / "raw", [(Document("-", "-", name), [text]) for name, text in works.items()])
-    report = clean_collection(tmp_path / "raw", tmp_path / "clean")
-    first, second = texts_in(tmp_path / "clean").values()
-    assert first.startswith(words + "\n")  # only the piece with Latin letters is removed from the second line
-    assert set(first.removeprefix(words + "\n").removesuffix("Я\n")) <= set("слово ")
-    assert second == works["b"] + "\n"
-    assert [one["line"] for one in report["examples"]["foreign"]] == [2]
-    assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
-
-
-# ---- a collection is cleaned in pieces
-
 LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
 
 
 @pytest.fixture
-def raw(tmp_path, monkeypatch):
-    """Write eleven works that are read in pieces of 997 bytes. Two are empty; one has a line of many pieces."""
-    monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", 997)
+def raw(tmp_path):
+    """Write eleven works. Two are empty; one has a long line."""
     texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
     texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]
     write_collection(tmp_path / "raw", [(Document("-", "-", f"{n:02}"), text) for n, text in enumerate(texts)])
@@ -137,16 +121,6 @@ def raw(tmp_path, monkeypatch):
 def test_every_removed_character_of_a_collection_is_counted(raw):
     report = clean_collection(raw, raw.with_name("clean"), "literary")
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
-
-
-def test_a_collection_is_cleaned_the_same_however_it_is_cut(raw, monkeypatch):
-    def cleaned(name):
-        target = raw.with_name(name)
-        return clean_collection(raw, target), [(target / file).read_bytes() for file in (TEXT, TABLE)]
-
-    in_pieces = cleaned("in pieces")
-    monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", PIECE_BYTES)
-    assert cleaned("whole") == in_pieces
 
 
 def test_a_line_end_is_not_a_text_that_is_left(tmp_path):

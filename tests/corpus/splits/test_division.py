@@ -40,7 +40,7 @@ def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else
         "b": second[:501] + PASSAGE + second[501:],  # in train
         "c": third[:301] + second[101:201] + third[301:],  # repeats train in train
     }
-    table = write_collection(tmp_path, ((Document("-", "-", name), [text]) for name, text in works.items()))
+    table = write_collection(tmp_path, ((Document("-", "-", name), text) for name, text in works.items()))
     whole, cut = (divide(tmp_path, table, split(0.8, 0.1, 0.1, duplicates=kind)) for kind in ("keep", "remove"))
     for name in ("val", "test"):
         pd.testing.assert_frame_equal(
@@ -54,7 +54,7 @@ def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else
 
 
 def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
-    table = write_collection(tmp_path, ((Document("-", "-", name), [text_of(0)]) for name in "abc"))
+    table = write_collection(tmp_path, ((Document("-", "-", name), text_of(0)) for name in "abc"))
     with pytest.raises(BukvaError) as error:
         divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
     assert str(error.value) == (
@@ -75,7 +75,7 @@ def corpus(tmp_path):
         Document("poems", "Блок", "a", "1908"): first[:-11] + PASSAGE + first[-11:],
         Document("prose", "Чехов", "b", "1890-1891"): second[:501] + PASSAGE + second[501:],
     }
-    return tmp_path / "clean", write_collection(tmp_path / "clean", ((work, [text]) for work, text in works.items()))
+    return tmp_path / "clean", write_collection(tmp_path / "clean", ((work, text) for work, text in works.items()))
 
 
 def test_what_of_test_stands_in_train_is_reported_and_cut_out(corpus):
@@ -124,7 +124,7 @@ def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number()
 
 def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_path):
     works = {name: text_of(0) if name in "abcdef" else text_of(100 * ord(name)) for name in "abcdefghijkl"}
-    table = write_collection(tmp_path, ((Document("-", "-", name), [text]) for name, text in works.items()))
+    table = write_collection(tmp_path, ((Document("-", "-", name), text) for name, text in works.items()))
     chosen = split(0.7, 0.15, 0.15, "by_work", "remove")
     shares = divide(tmp_path, table, chosen)
     whole = dict(zip(table["work"], table["chars"], strict=True))

@@ -149,7 +149,9 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
     n_chars = int(before["chars"].sum())
     with atomic_folder(target) as folder, progress_bar("clean", n_chars) as show:
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
-        table = write_collection(folder, ((document, cleaned_texts(document, parts)) for document, parts in works))
+        table = write_collection(
+            folder, ((document, "".join(cleaned_texts(document, parts))) for document, parts in works)
+        )
         chars = int(table["chars"].sum())
         # Line feeds do not count as text. If a rule deletes all characters of a line, its line feed stays.
         if all(char.isspace() for char, _ in counts.items()):
@@ -171,21 +173,10 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 
 
 def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
-    """Yield the pieces of all works in the collection `raw`. An empty work has one empty piece.
-
-    If `rules` has rules that search for start and end marks (marks.py), a work of several pieces is read twice. The
-    first pass finds the marks, because a mark in the last piece can cause lines of the first piece to be removed.
-    """
-    table = read_table(raw)
-    for (document, texts), (_, again) in zip(read_texts(raw, table), read_texts(raw, table), strict=True):
-        text, following = next(texts, ""), next(texts, None)
-        whole = map(_unix, [text] if following is None else again)
-        outside, line = lines_outside(rules.cuts, whole) if rules.cuts else [], 0
-        while following is not None:
-            yield Piece(document, text, True, _outside_in_piece(outside, line, text))
-            line += _unix(text).count("\n") if outside else 0
-            text, following = following, next(texts, None)
-        yield Piece(document, text, False, _outside_in_piece(outside, line, text))
+    """Yield all works in the collection `raw`, each as one piece."""
+    for document, text in read_texts(raw, read_table(raw)):
+        outside = lines_outside(rules.cuts, [_unix(text)]) if rules.cuts else []
+        yield Piece(document, text, False, _outside_in_piece(outside, 0, text))
 
 
 def _unix(text: str) -> str:

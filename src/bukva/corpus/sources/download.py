@@ -87,7 +87,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         # after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             works = _list_works(params, options, Path(scratch), on_bytes, note)
-            table = write_collection(folder, texts_of(works, findings), findings.leave_out)
+            table = write_collection(folder, texts_of(works, findings))
             if table.empty:
                 raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:

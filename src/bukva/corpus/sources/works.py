@@ -221,17 +221,23 @@ class Work:
             raise BadTextError(display_name, *EMPTY)
 
 
-def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield the `Document` and the pieces of each text in `works`. These pairs are the input of `write_collection`.
+def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, str]]:
+    """Yield each text in `works` with its `Document`. These pairs are the input of `write_collection`.
 
-    A file that cannot be read is left out and counted in `findings`. If `findings.strict` is true, it is an error.
+    A file or row that cannot be read is left out and counted in `findings`. If `findings.strict` is true, it is an
+    error.
     """
     for work in works:
         try:
             text = None
             for text in work.read(work.file):
+                try:
+                    whole = "".join(work.pieces(text, findings))
+                except BukvaError as error:
+                    findings.leave_out(error)
+                    continue
                 document = work.document_of(text)
-                yield document, work.pieces(text, findings)
+                yield document, whole
                 if not text.row and (added := _added_values(work.document, document)):
                     findings.add("files_with_names_inside", f"{printable(work.file.display_name)} ({added})")
             if text is None:  # a table without rows

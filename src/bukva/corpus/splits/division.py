@@ -80,8 +80,7 @@ def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Co
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
-            for piece in text:
-                file.write(code_points(piece).data)
+            file.write(code_points(text).data)
         file.flush()
         yield _mapped(file, mmap.MADV_RANDOM), _mapped(file, mmap.MADV_SEQUENTIAL)
 

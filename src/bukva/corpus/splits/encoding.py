@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-# a function that yields each work of a corpus together with the pieces of its text
-Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]
+# a function that yields each work of a corpus together with its text
+Read = Callable[[], Iterable[tuple[Document, str]]]
 
 
 class Encoded(NamedTuple):
@@ -80,10 +80,10 @@ def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> 
     """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works."""
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
-        texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
+        texts, n_chars = (text for _, text in read()), _chars(shares)
     else:
         train = shares[shares["split"] == "train"]
-        texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
+        texts, n_chars = (text for *_, text in _texts(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
             more = [REPLACEMENT]
     shown = with_progress(texts, "tokenize: learning the vocabulary", n_chars)
@@ -103,7 +103,7 @@ def _encode(
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with progress_bar("tokenize", _chars(shares)) as show:
-        for row, document, text in _pieces(read, shares):
+        for row, document, text in _texts(read, shares):
             share, n = _readable(tokenizer, text, unknown)
             # a tokenizer with an alphabet gives every character its own id
             n_first = 0 if tokenizer.alphabet or splits[row] in begun else 1
@@ -140,15 +140,12 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
     return readable, sum(map(text.count, lacking))
 
 
-def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """Yield the text of all shares in pieces, in the order of the text."""
+def _texts(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+    """Yield the row, the work and the text of each share that is not empty, in the order of the text."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):
-        rows = range(*np.searchsorted(works, [number, number + 1]))
-        for piece in text:
-            for row in rows:
-                start, stop = (min(max(0, edge - at), len(piece)) for edge in (starts[row], stops[row]))
-                if start < stop:
-                    yield row, document, piece[start:stop]
-            at += len(piece)
+        for row in range(*np.searchsorted(works, [number, number + 1])):
+            if starts[row] < stops[row]:
+                yield row, document, text[starts[row] - at : stops[row] - at]
+        at += len(text)
