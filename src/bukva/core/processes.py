@@ -21,7 +21,7 @@ import psutil
 
 from bukva.core.files import project_root
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.2
 PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 LIBC = ctypes.CDLL(None)  # loaded here, because nothing may be loaded between fork and exec
 SOURCE = Path(__file__).resolve().parents[2]  # the folder that contains package bukva
@@ -37,20 +37,33 @@ def end_with_dvc() -> None:
 
 def _watch() -> None:
     """Wait until DVC has ended, then send SIGTERM to this process."""
-    parents = psutil.Process().parents()
-    is_launched = "TORCHELASTIC_RUN_ID" in os.environ
-    watched = parents[0] if is_launched else next(filter(_is_dvc, parents), parents[0])
+    watched = _watched()
     with contextlib.suppress(psutil.NoSuchProcess):
-        while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
+        while watched and watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(POLL_SECONDS)
     print("The DVC process that started this stage has ended; stopping the stage.", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _is_dvc(process: psutil.Process) -> bool:
+def _watched() -> psutil.Process | None:
+    """Return torch's launcher, DVC or a program that calls DVC's Python API; None if DVC has ended already."""
+    parents = psutil.Process().parents()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return parents[0]
+    # a process whose parent has ended gets a parent in another session
+    own = {each: _words(each) for each in parents if os.getsid(each.pid) == os.getsid(0)}
+    programs = [each for each, words in own.items() if not Path(words[0]).stem.endswith("sh")]
+    return next((each for each in programs if _is_dvc(own[each])), next(iter(programs), None))
+
+
+def _words(process: psutil.Process) -> list[str]:
     with contextlib.suppress(psutil.Error):  # access is denied, or the process has ended
-        return any(Path(word).stem == "dvc" for word in process.cmdline())  # also matches dvc.__main__
-    return False
+        return process.cmdline() or [""]
+    return [""]
+
+
+def _is_dvc(words: list[str]) -> bool:
+    return any(Path(word).stem == "dvc" for word in words)  # also matches dvc.__main__
 
 
 def die_with_parent() -> None:
