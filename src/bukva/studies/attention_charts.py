@@ -19,12 +19,10 @@ UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, doma
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart to `folder`. An existing folder is replaced atomically.
+    """Write attention.json and a PNG of each chart to `folder`, which is replaced atomically.
 
-    Args:
-        numbers: the return value of attention_study.study.
-        folder: the folder to write.
-        model: the digest of the studied weights. The report page shows the study only for a GPT with these weights.
+    `numbers` is the result of attention_study.study, and `model` the digest of the studied weights. The report page
+    shows the study only for a GPT with these weights.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
     for state in numbers["weights"]:
@@ -35,11 +33,7 @@ def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
 
 
 def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
-    """Draw the attention weights of each head on the sentence of the study, in one panel per head.
-
-    The title of a panel names the best role of the head, which is the kind of character that the head attends to most.
-    `numbers` is the content of attention.json, and `state` is "untrained" or "trained".
-    """
+    """Draw the attention weights of each head on the sentence, in one panel per head."""
     n_head, T, _ = np.shape(numbers["weights"][state][0])
     weights = dict(zip(head_table(numbers, state)["name"], np.concatenate(numbers["weights"][state]), strict=True))
     panels = (
@@ -54,12 +48,7 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
 
 
 def heads(numbers: dict[str, Any]) -> Spec:
-    """Draw three tables of the heads of the trained GPT. In each table, a row is a layer and a column is a head.
-
-    The first table shows the entropy of each head's weights, as a fraction of the largest possible entropy. The second
-    shows the mean distance to the attended characters. The third shows the best roles, which are the kinds of character
-    that the head attends to most. `numbers` is the content of attention.json.
-    """
+    """Draw three tables, with a row per layer and a column per head: entropy, mean distance and best roles."""
     table = head_table(numbers, "trained")
     table["roles"] = table["roles"].map(_two_roles)
     n_layer, n_head = table[["layer", "head"]].max()
@@ -80,7 +69,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
 
 
 def _two_roles(scores: dict[str, float]) -> str:
-    """Format the best role of a head with its score."""
+    """Format the best role of a head with its score, and the second best if its score is high enough."""
     (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
@@ -97,11 +86,7 @@ def _cells(
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
-    """Draw the losses of a small GPT that was trained with the causal mask and without it.
-
-    One panel shows the losses for targets inside the window, and the other panel for the target after the window.
-    `numbers` is the content of attention.json.
-    """
+    """Draw the losses of a small GPT that was trained with the causal mask and without it."""
     leaked = numbers["leak"]
     models = {"masked": SCALED, "unmasked": RAW}
     inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
@@ -126,8 +111,7 @@ def leak(numbers: dict[str, Any]) -> Spec:
 def scale(numbers: dict[str, Any]) -> Spec:
     """Draw what changes when attention scores are divided by the square root of the head size.
 
-    The charts show the variance of the scores, and the largest weight and the entropy after the softmax. `numbers` is
-    the content of attention.json.
+    The charts show the variance of the scores, and the largest weight and the entropy after the softmax.
     """
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
@@ -163,8 +147,7 @@ def scale(numbers: dict[str, Any]) -> Spec:
 def forecast(numbers: dict[str, Any]) -> Spec:
     """Draw the predictions of the GPT for each character of a generated text.
 
-    The upper table shows the likeliest characters. The lower table shows the entropy of the predicted distribution at
-    several temperatures. `numbers` is the content of attention.json.
+    The upper table shows the likeliest characters, and the lower one the entropy at several temperatures.
     """
     unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
     top = pd.DataFrame(

@@ -40,10 +40,8 @@ def study(
     Args:
         states: the GPT before and after training, under the keys "untrained" and "trained".
         tokenizer: the tokenizer of the GPT.
-        splits: ids of the training and the validation split, under the keys "train" and "val". Statistics are computed
-            on "val".
-        params: section `evaluate` of params.yaml. It has the sentence, the number of windows, and the number of updates
-            for `leak`.
+        splits: ids of the splits "train" and "val". Statistics are computed on "val".
+        params: the sentence, the number of windows, and the number of updates for `leak`.
         machine: the device on which `leak` trains its models.
 
     Returns:
@@ -85,11 +83,7 @@ def study(
 
 
 def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """Return the first `n_chars` characters of the first line that has at least `n_chars` characters.
-
-    The text before the first newline is skipped, because it may be an incomplete line. If no line is long enough,
-    return the first `n_chars` characters of the text.
-    """
+    """Return the beginning of the first line that has at least `n_chars` characters, or of the text if none has."""
     text = tokenizer.decode(ids[:100_000])
     lines = text.split("\n")[1:]  # the first line may be incomplete
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
@@ -101,19 +95,9 @@ def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
     """Measure how many bits per character are lost when heads average the past instead of attending.
 
-    A head that averages gives the same weight to the current position and to each earlier position.
-
-    Args:
-        gpt: the model.
-        runs: the passages to score.
-        tokenizer: the tokenizer of the model.
-
     Returns:
-        A dictionary with three values:
-        bits_per_char: the score of the unchanged model.
-        all_uniform: the bits per character that are lost when every head averages.
-        heads_uniform: the bits per character that are lost when only one head averages, as a nested list with one row
-            per layer and one column per head.
+        `bits_per_char` of the unchanged model on the passages `runs`, and the bits that are lost when every head
+        averages (`all_uniform`) or when only one head does (`heads_uniform`: one list per layer, one value per head).
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -138,18 +122,11 @@ def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[st
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
     """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context.
 
-    Args:
-        gpt: the model.
-        ids: (N,) ids of the text.
-        tokenizer: the tokenizer of the ids.
-        n_ids: the number of ids to score, spread evenly over the text. The same ids are scored for every context
-            length.
+    The same `n_ids` ids, spread evenly over the text, are scored for every context length.
 
     Returns:
-        One dictionary per context length:
-        chars: the context length in ids.
-        bits_per_char: the score with this context length.
-        standard_error: the standard error of the difference between this score and the score with block_size ids.
+        For each context length, its number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of
+        the difference between this score and the score with block_size ids.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -173,7 +150,7 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
 @torch.inference_mode()
 def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
-    """Return the (N, T) losses in nats of N windows with T + 1 ids each. The first id of a window is only context."""
+    """Losses (N, T) in nats of windows (N, T + 1). The first id of a window is only context."""
     logits = model(windows[:, :-1])  # (N, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
     return nats.double().view(len(windows), -1)
@@ -192,24 +169,21 @@ def leak(
     """Train a small GPT twice: with the causal mask and without it. Initial weights and batches are the same.
 
     Without the mask, position t sees character t + 1, which is its target. So the loss falls to nearly zero, even on
-    held-out text. This low loss is misleading. To generate text, a model must predict the character after the window,
-    and the unmasked model does this worse than the masked model.
+    held-out text. To generate text, a model must predict the character after the window, and the unmasked model does
+    this worse than the masked one.
 
     Args:
         config: the configuration of the studied GPT. The small GPT has fewer layers, shorter windows and no n-grams.
-        splits: ids of the training and the validation split, under the keys "train" and "val".
+        splits: ids of the splits "train" and "val".
         tokenizer: the tokenizer of the ids.
         n_steps: the number of updates of each training.
         machine: the device of the trainings.
 
     Returns:
-        A dictionary:
-        n_layer, block_size: the shape of the small GPT.
-        steps: the numbers of the updates after which val was scored.
-        masked, unmasked: for each of the two models, a dictionary with its losses on val in bits per character.
-            `in_sight` is a list with one loss for each entry of `steps`, for targets inside the windows. The unmasked
-            model sees these targets. `out_of_sight` is the loss after the last update, for the targets right after the
-            windows.
+        The shape of the small GPT (`n_layer`, `block_size`), the numbers of the updates after which val was scored
+        (`steps`), and the losses of the models `masked` and `unmasked` in bits per character: `in_sight`, one for each
+        of `steps`, for targets inside the windows, and `out_of_sight`, after the last update, for the targets right
+        after the windows.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -250,16 +224,11 @@ N_IDS = 32
 def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     """Continue a prompt, and record the predicted distribution of each generated id.
 
-    N_IDS ids are generated, or fewer if block_size is smaller. If the prompt and these ids are together longer than
-    block_size, the end of the prompt is cut off.
+    If the prompt and the N_IDS generated ids are together longer than block_size, the end of the prompt is cut off.
 
     Returns:
-        A dictionary:
-        prompt: the prompt that was continued.
-        temperatures: the temperatures at which entropies are computed.
-        chars: a list with one dictionary for each generated id. `char` is the text of the id. `top` is a list of the
-            likeliest ids, each as [text, probability]. `entropy` has the entropy of the distribution in bits at each
-            temperature.
+        The `prompt`, the `temperatures` at which entropies are computed, and for each generated id in `chars` its text
+        (`char`), the likeliest ids as pairs [text, probability] (`top`), and the `entropy` in bits at each temperature.
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -298,12 +267,8 @@ def scale_table() -> list[dict[str, Any]]:
     hs is the head size. All components of the queries and keys have variance 1.
 
     Returns:
-        Two dictionaries for each head size, one for undivided scores ("q·k") and one for divided scores ("q·k / √hs"):
-        head_size, scores: the head size, and the name of the scores.
-        variance: the variance of the scores.
-        peak: the largest weight of a query, averaged over queries.
-        entropy: the entropy of the weights of a query in nats, averaged over queries. The maximum is ln 64, for 64
-            keys.
+        For each head size and kind of scores: the `variance` of the scores, and the largest weight (`peak`) and the
+        `entropy` in nats of the weights of a query, averaged over queries. The maximum entropy is ln 64.
     """
     rows = []
     for hs in HEAD_SIZES:

@@ -1,15 +1,9 @@
 """Record or replace the attention of the heads of a GPT, and measure what each head attends to.
 
-Inside a `with` block, the attention kernels (the functions that compute attention) are replaced by kernels that record
-their weights, or that average the past. The model's code and weights do not change.
-
-A role is a kind of character to which a head may attend, such as the previous character or the start of the word. The
-roles are adapted to characters from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads
-that copy. A "character" is the text of one id. With the tokenizers `byte` and `bpe`, the names of roles contain "byte"
-or "token" instead of "character".
-
-Statistics are means over positions and windows. They exclude the first position of each window, because it sees only
-itself. In the "plain average", all visible characters have the same weight.
+Roles are the kinds of characters to which a head may attend, such as the previous character or the start of a word.
+They are adapted from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that copy.
+Statistics are means over positions and windows. The first position is left out, because it sees only itself. In the
+"plain average", all visible characters have the same weight.
 """
 
 import contextlib
@@ -25,7 +19,7 @@ from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
 MOST_BACK = 4  # greatest distance of the roles "previous character", "2 back", ..., "4 back"
-DIFFUSE = "diffuse"  # the role of a head that attends to many characters (see `breadth`)
+DIFFUSE = "diffuse"  # the role of a head that attends to many characters; its score is `breadth`
 BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
 
 
@@ -33,15 +27,11 @@ BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch
 
 
 class LayerAttention(NamedTuple):
-    """Queries, keys and attention weights of one layer, for B windows of T positions.
+    """Queries, keys and attention weights of one layer, for B windows of T positions."""
 
-    q, k: (B, nh, T, hs), with nh heads of size hs.
-    weights: (B, nh, T, T), with queries in rows and keys in columns.
-    """
-
-    q: Tensor
-    k: Tensor
-    weights: Tensor
+    q: Tensor  # (B, nh, T, hs)
+    k: Tensor  # (B, nh, T, hs)
+    weights: Tensor  # (B, nh, T, T), queries in rows and keys in columns
 
 
 @contextlib.contextmanager
@@ -60,7 +50,7 @@ def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[N
 
 @torch.inference_mode()
 def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
-    """Run a GPT on B windows of T ids, and return the attention of each layer. `ids` has the shape (B, T)."""
+    """Run a GPT on windows of ids (B, T), and return the attention of each layer."""
     layers: list[LayerAttention] = []
 
     def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -74,12 +64,9 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 
 
 def averaging_kernel(heads: Tensor) -> Kernel:
-    """Return a kernel in which some heads average all visible positions, and the others attend as usual.
+    """Return a kernel in which the heads that are True in `heads` (nh,) average all visible positions.
 
     The average is the softmax of scores that are all zero. The lecture notes introduce attention with this average.
-
-    Args:
-        heads: (nh,), True for the heads that average.
     """
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -95,17 +82,12 @@ def averaging_kernel(heads: Tensor) -> Kernel:
 
 
 def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
-    """Compute statistics of each head over N windows of T ids. `windows` has the shape (N, T).
+    """Compute statistics of each head over windows of ids (N, T).
 
     Returns:
-        One dictionary per head:
-        layer, head: the numbers of the layer and of the head, from 1.
-        entropy: relative entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
-        distance: mean distance to the attended characters.
-        raw_variance, variance: variance of the attention scores before and after scaling (see `variances`).
-        roles: the score of each role (see `role_score`), by name of the role. The score of "diffuse" is the effective
-            fraction of the visible characters that the head attends to (see `breadth`).
-        role, score: the role with the highest score, and this score.
+        One dictionary per head, with its `layer` and `head` (from 1), its relative `entropy`, the mean `distance` to
+        the attended characters, the `raw_variance` and `variance` of its attention scores before and after scaling, the
+        scores of all `roles` by name, and the `role` with the highest `score`.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
     weighted = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
@@ -117,7 +99,6 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
 
 
 def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
-    """Return a table of the statistics in `describe_heads` for B windows of T ids, with one row per layer and head."""
     targets, tables = role_targets(ids, tokenizer), {}
     for number, layer in enumerate(record_attention(gpt, ids), start=1):
         statistics = {
@@ -133,48 +114,33 @@ def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
-    """Return the (nh,) relative entropies of nh heads. `weights` are (B, nh, T, T) attention weights.
-
-    The entropy of each row t of weights is divided by its maximum, ln(t + 1). The result is the mean over rows t > 0.
-    """
+    """Mean entropy (nh,) of weights (B, nh, T, T), as a fraction of the largest possible entropy of each row."""
     return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
-    """Return the (nh,) breadths of nh heads. `weights` are (B, nh, T, T) attention weights.
-
-    The breadth is the effective fraction of the visible characters that a head attends to. It is the mean of
-    exp(entropy) / (t + 1) over rows t > 0, where t + 1 is the number of visible characters.
-    """
+    """Effective fraction (nh,) of the visible characters to which weights (B, nh, T, T) attend: exp(entropy) / n."""
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
 def entropy(distributions: Tensor) -> Tensor:
-    """Return the entropy in nats of each distribution. The last axis of `distributions` contains the probabilities."""
+    """Entropy in nats of the distributions along the last axis."""
     return torch.special.entr(distributions).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:
-    """Return the (T - 1,) numbers of characters that are visible in each row of weights, except the first row."""
-    return torch.arange(2, weights.shape[-1] + 1, device=weights.device)
+    return torch.arange(2, weights.shape[-1] + 1, device=weights.device)  # (T - 1,), without the first row
 
 
 def mean_distance(weights: Tensor) -> Tensor:
-    """Return the (nh,) mean distances from a position to the characters that each head attends to.
-
-    The distances are weighted by the (B, nh, T, T) attention weights. Row 0 of each window is left out.
-    """
+    """Mean distance (nh,) to the characters to which weights (B, nh, T, T) attend."""
     t = torch.arange(weights.shape[-1], device=weights.device)
     back = (t[:, None] - t).clamp(min=0)  # (T, T)
     return (weights * back).sum(-1)[..., 1:].mean((0, 2))
 
 
 def variances(layer: LayerAttention) -> dict[str, Tensor]:
-    """Return the (nh,) variances of the attention scores of the nh heads in a layer.
-
-    `raw_variance` is the variance before the scores are divided by the square root of the head size, and `variance` is
-    the variance after it. Scores of keys that the query cannot see are excluded.
-    """
+    """Variances (nh,) of the scores of visible keys, before and after the division by the root of the head size."""
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
     per_head = raw.transpose(0, 1)[..., causal_mask(T, T, raw.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
@@ -182,18 +148,15 @@ def variances(layer: LayerAttention) -> dict[str, Tensor]:
 
 
 def role_score(weights: Tensor, target: Tensor) -> Tensor:
-    """Measure how much more weight each head puts on the characters of a role than the plain average does.
-
-    A role is a kind of character, such as newlines. The plain average gives all visible characters the same weight.
+    """Measure how much more weight each head puts on the keys of a role than the plain average does.
 
     Args:
         weights: (B, nh, T, T) attention weights.
-        target: (B, T, T), True where key s has the role for query t. A row is excluded if no visible key has the role,
-            or if every visible key has the role.
+        target: (B, T, T), True where key s has the role for query t. Rows in which no visible key or every visible key
+            has the role are left out.
 
     Returns:
-        (nh,) scores. A score is 1 if all weight is on keys with the role, 0 for the plain average, and negative for
-        less weight than the plain average. All scores are 0 if all rows are excluded.
+        (nh,) scores: 1 if all weight is on keys with the role, 0 for the plain average.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -206,14 +169,7 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
 
 
 def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
-    """Find the keys that have each role in B windows of T ids. `ids` has the shape (B, T).
-
-    A role is a kind of character, such as the previous character or newlines.
-
-    Returns:
-        A (B, T, T) tensor for each role, by name of the role. It is True where key s has the role for query t. No key
-        has a role for query 0.
-    """
+    """For each role, return a tensor (B, T, T) that is True where key s of windows (B, T) has the role for query t."""
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
     query, key = t[:, None], t[None, :]
@@ -234,13 +190,11 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
 
 
 def word_starts(parts: Iterable[str]) -> list[bool]:
-    """Return whether each part of a text begins a word. Parts are characters or tokens (see Tokenizer.texts_of).
-
-    A part with a letter and a leading space begins a word. An empty part is a byte that continues a character.
-    """
+    """Return whether each part of a text begins a word. Parts are characters or tokens (see Tokenizer.texts_of)."""
     starts, within = [], False
     for part in parts:
         before = within
+        # an empty part is a byte that continues a character
         within = any(map(str.isalpha, part)) or (before and not part)
         starts.append(within and (part[:1].isspace() or not before))
     return starts

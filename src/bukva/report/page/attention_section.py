@@ -25,15 +25,10 @@ MISSING = (
 
 
 def section(folder: Path, model: str) -> dict[str, Any]:
-    """Return the contents of the page section about attention.
+    """Return the contents of the page section about attention, from attention.json in `folder`.
 
-    The section has charts, and a table with the role of each head. A role is the kind of character to which a head
-    attends most. If `bukva attention` has not studied this GPT, the only content is `missing`: a sentence about what to
-    do.
-
-    Args:
-        folder: the folder with attention.json.
-        model: the digest of the GPT's weights. If attention.json has another digest, it is about another GPT.
+    If the file is missing or about another GPT than the one whose weights have the digest `model`, the only content is
+    `missing`: a sentence about what to do.
     """
     path = folder / NUMBERS
     numbers = read_json(path) if path.exists() else {}
@@ -59,14 +54,9 @@ def section(folder: Path, model: str) -> dict[str, Any]:
 
 
 def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
-    """Return the statistics of all heads of the GPT as a table with one row per head.
+    """Return the statistics of the heads in a state of the GPT, "untrained" or "trained", one row per head.
 
-    Two columns are added to the statistics. Column `best` has the role of the head (the kind of character to which the
-    head attends most) and the score of this role. Column `name` has the layer, the head, and then the text of `best`.
-
-    Args:
-        numbers: the content of attention.json.
-        state: whether the table is about the GPT before or after training: "untrained" or "trained".
+    Column `best` is added for the best role with its score, and column `name` for the name of the head with this text.
     """
     rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
     rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
@@ -75,7 +65,7 @@ def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
 
 
 def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np.floating]) -> Spec:
-    """Draw the (T, T) attention weights of one head on a sentence of T ids. Rows are queries, columns are keys."""
+    """Draw the attention weights (T, T) of one head."""
     chart = heat_map(numbers["parts"], {name: weights}, CELL)
     return to_spec(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
 
@@ -116,11 +106,7 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
 
 
 def worth(numbers: dict[str, Any]) -> Spec:
-    """Draw by how many bits per character the GPT gets worse if a head weights all visible characters equally.
-
-    The first bar is for all heads together. Below are the bars of the MOST_BARS heads with the largest losses, in
-    descending order. `numbers` is the content of attention.json.
-    """
+    """Draw the bits that are lost if all heads, or one of the MOST_BARS best, average instead of attending."""
     lost = numbers["worth"]
     names = head_table(numbers, "trained")["name"]
     each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT_COLOR})
@@ -139,8 +125,7 @@ def worth(numbers: dict[str, Any]) -> Spec:
 def context(numbers: dict[str, Any]) -> Spec:
     """Draw the score of the GPT by the length of its context.
 
-    An error bar shows the standard error of the difference between a score and the score with the full context.
-    `numbers` is the content of attention.json.
+    An error bar is the standard error of the difference between a score and the score with the full context.
     """
     scores, unit = numbers["context"], numbers["unit"]
     table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})
