@@ -210,7 +210,7 @@ def push() -> None:
 def check() -> None:
     """Check params.yaml and the files that it names. `make repro` runs this command first."""
     from bukva.corpus.sources.works import check_for_dvc
-    from bukva.project.packages import wrong_packages
+    from bukva.project.lock import wrong_packages
     from bukva.project.revisions import has_identity, why_no_snapshots
     from bukva.tracking.experiment import print_uncommitted
 

@@ -13,7 +13,8 @@ from bukva.config.load import read_params
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, ParamsError, message_for
 from bukva.core.processes import end_with_dvc
-from bukva.project.baseline import UNDO_PREFIX, undo_command
+from bukva.project.baseline import undo_command
+from bukva.project.revisions import UNDO_PREFIX
 from bukva.project.stages import paths
 from bukva.tracking.journal import JournalWriter, journal
 

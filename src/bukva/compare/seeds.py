@@ -1,9 +1,7 @@
-"""Implement `bukva seeds`: queue experiments that differ from the checkout only in the seed, until there are enough."""
+"""Queue experiments that differ from the checkout only in the seed, until there are enough (`bukva seeds`)."""
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from itertools import count
+from pathlib import Path
 from typing import Any
 
 from bukva.compare.groups import seed_name, seed_of
@@ -13,12 +11,23 @@ from bukva.config.load import flatten, parse_params, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import digests
-from bukva.project.commands import settings
+from bukva.project.commands import run_experiment, settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
-from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, head, unfinished, why_no_snapshots
+from bukva.project.revisions import (
+    WORKSPACE,
+    Revision,
+    experiments,
+    file_at,
+    free_name,
+    git,
+    head,
+    unfinished,
+    why_no_snapshots,
+)  # fmt: skip
 from bukva.project.stages import trained_models
 
 LEAST = 2  # minimum number of seeds
+LOG = Path(".bukva/seeds.log")
 DECIDE_BEFORE = (
     "Decide now how many seeds you need. Adding seeds until there is a verdict makes false verdicts two to three times "
     "as frequent (docs/comparing.md)."
@@ -26,14 +35,10 @@ DECIDE_BEFORE = (
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue experiments that differ from the checkout only in the seed of a model, until there are `n` seeds.
+    """Queue experiments that differ from the checkout only in the seed of `model`, until there are `n` seeds.
 
-    Seeds of finished, running and queued experiments are counted. New seeds count up from the seed in params.yaml.
-    Other seeds, such as sample.seed, do not change. So DVC restores outputs that do not depend on the training of this
-    model from its cache.
-
-    Yields:
-        A line to print after each step, for example after an experiment has been queued.
+    Seeds of finished, running and queued experiments count. New seeds count up from the seed in params.yaml. Yield a
+    line to print after each step.
 
     Raises:
         BukvaError: `n` is less than 2, the model is unknown, params.yaml is not valid, the project cannot use DVC's
@@ -59,7 +64,12 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     base = params[seed_name(model)]
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     for seed in missing:
-        yield f"seed {seed}: queued as {_queue(seed, model)}"
+        name = free_name(f"{model}-s{seed}")
+        try:
+            run_experiment(name, [f"{seed_name(model)}={seed}"], "--queue", log=root / LOG)
+        except BukvaError as error:
+            raise BukvaError(f"DVC cannot queue seed {seed}: {error}") from None
+        yield f"seed {seed}: queued as {name}"
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
     if missing or any(what.startswith("queued") for what in known.values()):
@@ -72,7 +82,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the paths of all files in the project on which the training of `model` depends, such as its code."""
+    """Return the paths of the code and texts of the project on which the training of `model` depends."""
     stage = trained_models()[model].stage
     if stage not in lock:
         raise BukvaError(
@@ -94,18 +104,16 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
+
+    def n_differing(result: Result) -> int:
+        return sum(result.flat_params.get(key) != value for key, value in params.items())
+
     names = {}
-    # from the least to the most similar result, so that the most similar result of each seed is kept
-    for result in sorted(results, key=lambda result: -_n_differing(result, params)):
+    for result in sorted(results, key=n_differing, reverse=True):  # the most similar result of each seed is kept
         seed, revision = seed_of(result.lock, model), result.revision
         if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
             names[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
     return names
-
-
-def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
-    """Count the parameters of a result that differ from `params`, including those that do not affect the training."""
-    return sum(result.flat_params.get(key) != value for key, value in params.items())
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
@@ -119,16 +127,3 @@ def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: l
         if is_waiting and not git("diff", "--name-only", state.commit, "--", *files):
             states[int(queued_params[seed_name(model)])] = f"{state.kind} {state.name}"
     return states
-
-
-def _queue(seed: int, model: str) -> str:
-    """Queue an experiment with another seed, and return its name."""
-    taken = {*(each.name for each in experiments()), *(state.name for state in unfinished())}
-    first_choice = f"{model}-s{seed}"
-    name = next(name for i in count(1) if (name := first_choice if i == 1 else f"{first_choice}-{i}") not in taken)
-    command = ["exp", "run", "--queue", "--name", name, "-S", f"{seed_name(model)}={seed}"]
-    done = subprocess.run([sys.executable, "-m", "dvc", *command], cwd=project_root(), capture_output=True, text=True)
-    if done.returncode:
-        error = done.stderr.strip().rpartition("\n")[2].removeprefix("ERROR: ")
-        raise BukvaError(f"DVC cannot queue seed {seed}: {error}")
-    return name

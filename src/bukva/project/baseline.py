@@ -1,9 +1,7 @@
 """Save and find the baseline: the results of the last commit, with which experiments are compared.
 
-The baseline is saved as the DVC experiment `baseline`. `dvc exp apply baseline` returns to it after another experiment.
-
-The results are not committed, because the same training gives different bytes on another machine. However, a team that
-works on one machine, or shares a DVC remote, can commit its results. The last commit (HEAD) is then the baseline.
+It is the DVC experiment `baseline`, because the same training gives different bytes on another machine. A team that
+works on one machine, or shares a DVC remote, can commit its results instead. The baseline is then HEAD.
 """
 
 import contextlib
@@ -19,7 +17,6 @@ from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs
 from bukva.project.revisions import commit_of, experiment_ref, experiments, file_at, git, head, head_or_empty
 
 NAME = "baseline"
-UNDO_PREFIX = "To return to the last commit: "
 RESULTS = LOCK, "reports"  # results that git can track; all others are in DVC's cache
 SCORED = "evaluate"
 AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one
@@ -30,15 +27,9 @@ AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine th
 
 
 def save_baseline() -> str:
-    """Save the results in the checkout as the DVC experiment `baseline`.
+    """Save the results in the checkout as the DVC experiment `baseline`, and return a message for the user.
 
-    The results must have been made with the parameters and the code of the last commit. Otherwise, nothing is saved.
-
-    Returns:
-        A message for the user. It says that the results were saved, or why they were not saved.
-
-    Raises:
-        BukvaError: git or DVC cannot read the project.
+    Nothing is saved if the results were made with other parameters or other code than those of the last commit.
     """
     commit = head()
     if why := _why_not_saved(commit, read_lock(project_root())):
@@ -52,10 +43,9 @@ def save_baseline() -> str:
 
 
 def undo_command() -> str:
-    """Return a shell command that returns to the parameters and results of the last commit.
+    """Return a shell command that returns to the parameters and results of the last commit, or computes them again.
 
-    If these results are not saved, the command runs the pipeline again. Return "" if there is nothing to return to: the
-    project has no commit, or DVC runs this experiment in a temporary copy and has not changed the checkout.
+    The command is "" if the project has no commit, or if DVC runs this experiment in a temporary copy of the checkout.
     """
     commit = head_or_empty() if Path.cwd().resolve() == project_root() else ""
     if commit and _saved_baseline(commit) and not commit_of(NAME):
@@ -79,16 +69,11 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 
 def lock_of_baseline(commit: str) -> StageRecords:
-    """Return the records in dvc.lock of the baseline, by stage name.
-
-    The baseline is the experiment `baseline` that was saved for `commit`, or `commit` itself if there is no such
-    experiment.
-    """
+    """Return the dvc.lock of the experiment `baseline` that was saved for `commit`, or else that of `commit`."""
     return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
 
 
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
-    """Return why the results in the checkout cannot be saved as the baseline of `commit`, and what to do."""
     if not commit:
         return "the project has no git commit yet. Commit the project first."
     if commit_of(NAME):
@@ -111,7 +96,6 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
 
 
 def _save(commit: str) -> None:
-    """Save the results as a DVC experiment."""
     present = [path for path in RESULTS if (project_root() / path).exists()]
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
@@ -123,13 +107,12 @@ def _save(commit: str) -> None:
 
 
 def _saved_baseline(commit: str) -> str:
-    """Return the commit of the experiment `baseline` that was saved for `commit`, or "" if there is none."""
+    """Return the commit of the experiment `baseline` with the parameters of `commit`, or "" if there is none."""
     saved = _experiment_commits().get((NAME, commit), "")
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
 def _experiment_commits() -> dict[tuple[str, str], str]:
-    """Return the commit of each DVC experiment."""
     with contextlib.suppress(BukvaError):
         return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
     return {}
@@ -138,7 +121,7 @@ def _experiment_commits() -> dict[tuple[str, str], str]:
 def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:
     """Return the files at or below `paths` that differ from the last commit or are not tracked by git.
 
-    folder: root of the project, or of DVC's temporary copy of it.
+    `folder` is the root of the project, or of DVC's temporary copy of it.
     """
     inside = [path for path in map(str, paths) if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"

@@ -14,11 +14,7 @@ from bukva.core.files import project_root
 
 @contextlib.contextmanager
 def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
-    """Open the DVC repository in `folder` for the `with` block. The default is the folder of the project.
-
-    Raises:
-        BukvaError: DVC cannot read the project, or DVC or the file system raises an error in the block.
-    """
+    """Open the DVC repository in `folder`, by default that of the project. Errors of DVC become a BukvaError."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
@@ -45,12 +41,9 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """Find the files of the output with this digest in DVC's cache.
+    """Find the files of the output with this digest in DVC's cache. The dict is empty if the cache lacks any of them.
 
-    Return the path in the cache for each file of the output, by path in the output. If the output is a single file, the
-    key is ".". The dict is empty if the cache lacks any of the files.
-
-    The digest of a folder ends in `.dir`. Under this digest, the cache has a JSON list of the files in the folder.
+    The keys are the paths in the output, or "." if the output is a single file.
     """
     folder = _cache_folder(project_root())
     files = {path: folder / md5[:2] / md5[2:] for path, md5 in _listed(digest, folder).items()}
@@ -59,6 +52,7 @@ def cached_files(digest: str) -> dict[str, Path]:
 
 def _listed(digest: str, folder: Path) -> dict[str, str]:
     """Return the digest of each file of an output, by path; {} if the cache in `folder` lacks the list of the files."""
+    # the digest of a folder ends in .dir; under it, the cache has a JSON list of the files in the folder
     listed = folder / digest[:2] / digest[2:]
     if not digest.endswith(".dir"):
         return {".": digest}
@@ -75,7 +69,6 @@ def _cache_folder(root: Path) -> Path:
 
 
 def has_remote() -> bool:
-    """Return whether the project has a default DVC remote."""
     with dvc_repo() as repo:
         return bool(repo.config["core"].get("remote"))
 
@@ -83,10 +76,8 @@ def has_remote() -> bool:
 def fetch(digests: Iterable[str]) -> str:
     """Download the outputs with these digests from the DVC remote, unless DVC's cache has them.
 
-    `dvc fetch` is not used, because it reads the remote from the commit of the experiment, not from the checkout.
-
-    Returns:
-        A phrase that says why the cache still lacks some of the outputs, or "" if it has all of them.
+    Return a phrase that says why the cache still lacks some of them, or "". `dvc fetch` is not used, because it reads
+    the remote from the commit of the experiment, not from the checkout.
     """
     from dvc_data.hashfile.hash_info import HashInfo
 
@@ -109,8 +100,7 @@ def push() -> tuple[int, int]:
     `dvc push --run-cache` is not enough. It pushes the whole run cache, but only the outputs in the current dvc.lock,
     and no outputs with `cache: false`. A clone runs a stage again if any output of the stage is missing.
 
-    Returns:
-        The number of stage runs in the run cache, and the number of objects that the remote did not have.
+    Return the number of stage runs in the run cache, and the number of objects that the remote did not have.
     """
     with dvc_repo() as repo:
         entries = repo.stage_cache.push(None)
@@ -118,14 +108,9 @@ def push() -> tuple[int, int]:
 
 
 def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
-    """Push the outputs of run cache entries to the DVC remote. Outputs that the local cache lacks are skipped.
+    """Push the outputs of run cache entries, each the key of a stage and a file name, to the DVC remote.
 
-    Args:
-        repo: an open DVC repository.
-        entries: entries of DVC's run cache. Each entry is the key of a stage and a file name.
-
-    Returns:
-        The number of objects that the remote did not have.
+    Outputs that the local cache lacks are skipped. Return the number of objects that the remote did not have.
 
     Raises:
         BukvaError: some objects could not be sent.

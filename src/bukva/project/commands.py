@@ -1,14 +1,17 @@
-"""Write DVC commands that users can copy, read recipes, and parse options `-S KEY=VALUE`.
+"""Run DVC experiments, write DVC commands that users can copy, and read recipes and options `-S KEY=VALUE`.
 
 A recipe is a YAML file in recipes/ that sets some of the parameters. Each option `-S` of `dvc exp run` sets one.
 """
 
+import contextlib
 import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +20,64 @@ from bukva.config.messages import one_or_another
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.processes import die_with_parent
+from bukva.project.revisions import valid_name, why_failed, why_no_snapshots
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 RECIPES = Path("recipes")
+POLL_SECONDS = 0.5
 CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # characters that a shell changes in $(bukva recipe NAME)
 # text that needs no quotes in Hydra's syntax
 PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)
+
+
+def run_experiment(
+    name: str,
+    assignments: Iterable[str],
+    *flags: str,
+    log: Path,
+    folder: Path | None = None,
+    while_running: Callable[[], None] = lambda: None,
+) -> None:
+    """Run `dvc exp run`, and append its output to `log`. With the flag `--queue`, DVC only queues the experiment.
+
+    name: name of the new experiment (see `free_name`).
+    assignments: text after each option `-S`, such as `model.n_head=8`.
+    flags: other options, such as `--queue` or `--temp`. Without them, the experiment changes the checkout.
+    folder: root of the project, or of a clone of it, in which DVC runs.
+    while_running: called twice a second until DVC ends.
+
+    Raises:
+        BukvaError: DVC failed, or cannot use its flags in this folder. The message is the cause.
+    """
+    if {"--queue", "--temp"} & set(flags) and (why := why_no_snapshots()):
+        raise BukvaError(why)
+    command = ["dvc", "exp", "run", *flags, "--name", name, *_options(assignments)]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a+", encoding="utf-8", errors="replace") as output:
+        start = output.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command], cwd=folder or project_root(), stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
+        )  # fmt: skip
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_SECONDS)
+                while_running()
+        except BaseException:
+            process.terminate()
+            raise
+        if process.returncode:
+            output.seek(start)
+            why = why_failed(output.read()) or f"`dvc exp run` failed with exit status {process.returncode}"
+            raise BukvaError(f"{why}. The output of DVC is in {log}.")
+
+
+def _options(assignments: Iterable[str]) -> list[str]:
+    return [word for assignment in assignments for word in ("-S", assignment)]
 
 
 def rerun_command(name: str, params: Mapping[str, Any]) -> str:
@@ -32,18 +85,20 @@ def rerun_command(name: str, params: Mapping[str, Any]) -> str:
 
     `params` are all parameters of the experiment. The command sets those that differ from params.yaml.
     """
-    safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
-    return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
+    options = settings(read_yaml(project_root() / PARAMS), params)
+    return " ".join([f"dvc exp run --temp -n {valid_name(name)}-again", *options])
 
 
 def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the options `-S KEY=VALUE` of `dvc exp run` that change the parameters `current` to `wanted`.
+    """Return the options `-S KEY=VALUE` of `dvc exp run` that change `current` to `wanted`, quoted for a shell."""
+    return [f"-S {shlex.quote(assignment)}" for assignment in assignments_for(current, wanted)]
 
-    Values are quoted for a shell. Parameters that do not occur in `current` are left out.
-    """
+
+def assignments_for(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return `KEY=VALUE` for each parameter that `wanted` changes. Parameters that `current` lacks are left out."""
     before = flatten(current)
     changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
-    return [f"-S {shlex.quote(f'{key}={literal(value)}')}" for key, value in changed.items()]
+    return [f"{key}={literal(value)}" for key, value in changed.items()]
 
 
 def literal(value: Any) -> str:
@@ -86,11 +141,11 @@ def options(name: str) -> list[str]:
         raise BukvaError(
             f"{path}, {assignment}: a shell would change a space, * or ? in the value. Write it into {PARAMS} instead."
         )
-    return [word for assignment in assignments for word in ("-S", assignment)]
+    return _options(assignments)
 
 
 def overrides(settings: Sequence[str]) -> "list[Override]":
-    """Parse options `-S` with Hydra. `settings` has the text after each `-S`, such as `model.n_head=2,4`.
+    """Parse the texts after options `-S`, such as `model.n_head=2,4`, with Hydra.
 
     Raises:
         BukvaError: Hydra cannot parse one of the options.
@@ -107,7 +162,7 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
 
 
 def values_of(override: "Override") -> list[str]:
-    """Return one text `KEY=VALUE` for each value of a parsed option `-S`, which may have several values.
+    """Return one text `KEY=VALUE` for each value of a parsed option `-S`.
 
     Raises:
         BukvaError: the option has an interval instead of a list of values.
@@ -123,7 +178,7 @@ def values_of(override: "Override") -> list[str]:
 
 
 def params_with(settings: Sequence[str]) -> Params:
-    """Apply options `-S` to the parameters in params.yaml, and return the validated result. The file does not change.
+    """Return the parameters that params.yaml would have with options `-S`, validated. The file does not change.
 
     Raises:
         BukvaError: the resulting parameters are not valid.

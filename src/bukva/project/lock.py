@@ -1,6 +1,6 @@
-"""Read dvc.lock, in which DVC records the parameters, dependencies and outputs of the last run of each stage.
+"""Read the records of finished stages in dvc.lock, and the pins of the numeric packages in numerics.lock.
 
-The file is parsed here, because DVC's API takes 7.8 s to read the results of 12 commits.
+dvc.lock is parsed here, because DVC's API takes 7.8 s to read the results of 12 commits.
 """
 
 import functools
@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,17 @@ from bukva.config.load import flatten
 
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
+NUMERICS = Path("numerics.lock")
 AS_WRITTEN = re.compile(r"schema: '2\.0'\nstages:\n((?:(?:  .*)?\n)+)")  # a dvc.lock as DVC writes it
+PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class StageRecord:
-    """The record of the last run of one stage in dvc.lock.
+    """The record of the last run of one stage in dvc.lock."""
 
-    params: value of each parameter, by dotted name such as `model.n_head`.
-    deps, outs: digest of each dependency or output, by path. The digest of a file is its MD5. The digest of a folder is
-        the MD5 of the list of its files, followed by `.dir`.
-    """
-
-    params: Mapping[str, Any]
-    deps: Mapping[str, str]
+    params: Mapping[str, Any]  # by dotted name, such as model.n_head
+    deps: Mapping[str, str]  # path -> MD5; of a folder, the MD5 of the list of its files and `.dir`
     outs: Mapping[str, str]
 
 
@@ -99,7 +97,7 @@ def read_lock(folder: Path = Path()) -> StageRecords:
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:
-    """Return `stage` and the names of all stages on which it directly or indirectly depends, in the order of `lock`."""
+    """Return `stage` and all stages on which it directly or indirectly depends, in the order of `lock`."""
     needed = [stage]
     for name in needed:  # the loop also visits the stages that it adds
         makers = {maker_of(path, lock) for path in lock[name].deps}
@@ -108,10 +106,7 @@ def upstream(stage: str, lock: StageRecords) -> list[str]:
 
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
-    """Return the name of the stage that writes `path`. The stage has this path, or a folder above it, as an output.
-
-    Return None if no stage writes the path, for example for code and the user's texts.
-    """
+    """Return the stage of which `path`, or a folder above it, is an output. Code and the user's texts have none."""
     return next(
         (name for name, record in lock.items() for out in record.outs if path == out or path.startswith(f"{out}/")),
         None,
@@ -119,12 +114,12 @@ def maker_of(path: str, lock: StageRecords) -> str | None:
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return the digests of the dependencies of `stage` that no stage writes (the sources), by path."""
+    """Return the digests of the dependencies of `stage` that no stage writes, by path."""
     return {path: md5 for path, md5 in lock[stage].deps.items() if maker_of(path, lock) is None}
 
 
 def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
-    """Return the digests of the sources (see `sources`) of `stage` and of all stages on which it depends, by path."""
+    """Return the `sources` of `stage` and of all stages on which it depends."""
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
@@ -134,13 +129,10 @@ def outputs(lock: StageRecords) -> dict[str, str]:
 
 
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
-    """Yield a phrase for each difference between the current project and the stage runs that dvc.lock recorded.
+    """Yield a phrase for each difference between the project and the records of `stage` and the stages before it.
 
-    Args:
-        stage: name of a stage. Only this stage and the stages on which it depends are compared.
-        lock: the records in dvc.lock, by stage name.
-        params: current value of each parameter, by dotted name.
-        now: current digest of each source (see `sources`), by path. Sources that `now` lacks are not compared.
+    params: current values of the parameters, by dotted name.
+    now: current digests of the sources, by path. Sources that `now` lacks are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():
@@ -157,3 +149,16 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
 def digest(value: object) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of `value`, written as JSON with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def wrong_packages(pins: Path = NUMERICS) -> list[str]:
+    """Return a clause for each installed package that differs from its pin. Local tags, such as +cpu, are ignored."""
+    wrong = []
+    for name, wanted in PIN.findall(pins.read_text(encoding="utf-8")) if pins.exists() else ():
+        try:
+            here = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            here = "missing"
+        if here != wanted:
+            wrong.append(f"{name} is {here}, but this commit needs {wanted}")
+    return wrong

@@ -1,7 +1,4 @@
-"""Find results by name.
-
-A name is a DVC experiment, a branch, a tag, a commit, or `workspace`, which means the current checkout.
-"""
+"""Find results by name: a DVC experiment, a branch, a tag, a commit, or `workspace`, the current checkout."""
 
 import difflib
 import io
@@ -10,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,9 @@ from bukva.project.cache import dvc_repo
 WORKSPACE = "workspace"
 # "refs/exps/STARTING_COMMIT/NAME COMMIT" for each DVC experiment; the starting commit has a slash after two digits
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
+# the last message of a stage that failed, and its name; or the error of DVC itself
+FAILED = re.compile(r"(?:^(.*\S.*)\n\s*)?^ERROR: (?:failed to reproduce '(.+?)'|(.+))", re.MULTILINE)
+UNDO_PREFIX = "To return to the last commit: "  # a stage that failed ends with this line
 
 
 class RefusedError(BukvaError):
@@ -87,7 +88,7 @@ def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
 
 
 def commit_of(name: str) -> str:
-    """Return the hash of the commit with this name (a git revision), or "" if git does not know the name.
+    """Return the hash of the commit with this git name, or "" if git does not know the name.
 
     Raises:
         RefusedError: another user owns the project.
@@ -101,19 +102,12 @@ def commit_of(name: str) -> str:
 
 
 def head() -> str:
-    """Return the hash of the last commit of the checkout, or "" before the first commit.
-
-    Raises:
-        RefusedError: another user owns the project.
-    """
+    """Return the hash of the last commit of the checkout, or "" before the first commit. May raise RefusedError."""
     return commit_of("HEAD")
 
 
 def head_or_empty() -> str:
-    """Return the hash of the last commit, or "" if there is no commit or git refuses to read the project.
-
-    Callers that cannot continue without a commit use `head`, which raises an error if git refuses.
-    """
+    """Return the hash of the last commit, or "" if there is no commit or git refuses to read the project."""
     try:
         return head()
     except RefusedError:
@@ -122,20 +116,14 @@ def head_or_empty() -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """A result with its name and its commit.
+    """A result with its name and its commit."""
 
-    name: name of the experiment, or the name that the user wrote.
-    commit: hash of the commit that contains the result, or "" for the current checkout (`workspace`).
-    baseline: hash of the commit from which the experiment started, or "" if the result is not an experiment.
-    """
-
-    name: str
-    commit: str
-    baseline: str = ""
+    name: str  # of the experiment, or as the user wrote it
+    commit: str  # "" for the current checkout
+    baseline: str = ""  # commit from which the experiment started, or "" if the result is not an experiment
 
     @property
     def is_workspace(self) -> bool:
-        """Return whether this result is the current checkout, with uncommitted changes."""
         return self.name == WORKSPACE
 
 
@@ -152,14 +140,13 @@ def experiments() -> list[Revision]:
 
 
 def resolve(name: str) -> Revision:
-    """Return the result with this name. The name is `workspace`, an experiment, or any git revision.
+    """Return the result with this name.
 
-    If several experiments have this name, return the experiment that started from HEAD or from the nearest ancestor of
-    HEAD. If a branch and an experiment have this name, return the experiment. The name `heads/NAME` means the branch.
+    Of several experiments with this name, the one that started from HEAD or its nearest ancestor is meant. If a branch
+    and an experiment have this name, the experiment is meant, and `heads/NAME` is the branch.
 
     Raises:
-        BukvaError: the name is unknown; the experiment has no result; or several experiments have this name, and none
-            of them started from HEAD or an ancestor of HEAD.
+        BukvaError: the name is unknown or ambiguous, or the experiment has no result.
     """
     if name == WORKSPACE:
         return Revision(name, "")
@@ -178,17 +165,29 @@ def resolve(name: str) -> Revision:
         return Revision(name, commit, next((each.baseline for each in finished if each.commit == commit), ""))
     for state in unfinished():
         if state.name == name:
-            remedy = (
-                "Run it again"
-                if state.kind in ("failed", "interrupted")
-                else "Run `dvc queue start`, or wait until the experiment ends"
-            )
+            has_ended = state.kind in ("failed", "interrupted")
+            remedy = "Run it again" if has_ended else "Run `dvc queue start`, or wait until the experiment ends"
             raise BukvaError(f"{name} has no result ({state.why}). {remedy}.")
     similar = difflib.get_close_matches(name, [WORKSPACE, *(experiment.name for experiment in finished)])
     hint = f"Similar names: {', '.join(similar)}. " if similar else ""
     raise BukvaError(
         f"{name}: no experiment, branch, tag or commit has this name. {hint}`bukva experiments` lists all experiments."
     )
+
+
+def valid_name(name: str) -> str:
+    """Return the name of a revision, such as `HEAD~1`, as a name that DVC accepts for an experiment."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")
+
+
+def free_name(name: str) -> str:
+    """Return a name for a new experiment: `name`, or this name with a number if an experiment has it."""
+    first = valid_name(name)
+    taken = {*(each.name for each in experiments()), *(each.name for each in unfinished())}
+    return next(free for n in count(1) if (free := first if n == 1 else f"{first}-{n}") not in taken)
+
+
+# ---- experiments without a result
 
 
 def why_no_snapshots() -> str:
@@ -208,15 +207,11 @@ def why_no_snapshots() -> str:
 
 @dataclass(frozen=True, order=True)
 class Unfinished:
-    """An experiment that has no result yet, or that failed.
-
-    commit: hash of the commit in DVC's stash that has the files of the experiment.
-    why: `queued`, `running`, `interrupted`, `failed` or, if the cause is known, `failed: CAUSE`.
-    """
+    """An experiment that has no result yet, or that failed."""
 
     name: str
-    commit: str
-    why: str
+    commit: str  # in DVC's stash, with the files of the experiment
+    why: str  # queued, running, interrupted, failed or, if the cause is known, "failed: CAUSE"
 
     @property
     def kind(self) -> str:
@@ -225,10 +220,9 @@ class Unfinished:
 
 
 def unfinished() -> list[Unfinished]:
-    """Return all experiments without a result, sorted by name.
+    """Return all experiments of DVC's queue and of `dvc exp run --temp` that have no result, sorted by name.
 
-    These are the queued, running and failed experiments of DVC's queue, and the running experiments of `dvc exp run
-    --temp`. A failed experiment is left out if it was run again and then finished.
+    A failed experiment is left out if it was run again and then finished.
     """
     finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
     with dvc_repo() as repo:
@@ -243,17 +237,23 @@ def unfinished() -> list[Unfinished]:
 
 
 def _running(process: Any) -> str:
-    """Return "running", or "interrupted" if the process of the experiment has ended."""
     import psutil
 
     return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
 def _failed(process: Any) -> str:
-    """Return "failed: CAUSE", or "failed" if the cause is unknown."""
     log = Path((process and process.stdout) or "")
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    output, _, error = text.partition("ERROR: failed to reproduce '")
-    last, stage = output.rstrip().rpartition("\n")[2].rstrip("."), error.partition("'")[0]
-    why = f"stage {stage}: {last}" if stage else why_no_snapshots().rstrip(".")
+    printed = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    why = why_failed(printed) or why_no_snapshots().rstrip(".")
     return f"failed: {why}" if why else "failed"
+
+
+def why_failed(printed: str) -> str:
+    """Find the cause of a failure in the output of `dvc exp run`. It has no period at its end, and is "" if unknown."""
+    match = FAILED.search(re.sub(rf"^{UNDO_PREFIX}.*\n", "", printed, flags=re.MULTILINE))
+    if not match:
+        return ""
+    message, stage, error = match.groups()
+    why = error or ": ".join(filter(None, (f"stage {stage}", message)))
+    return why.rstrip(".")

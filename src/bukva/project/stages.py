@@ -33,11 +33,7 @@ class Stage:
 
 @functools.cache
 def stages() -> dict[str, Stage]:
-    """Return all stages by name, in the order of dvc.yaml.
-
-    Raises:
-        BukvaError: dvc.yaml cannot be read.
-    """
+    """Return all stages by name, in the order of dvc.yaml."""
     named = paths()
     return {
         name: Stage(
@@ -80,27 +76,20 @@ def trained_models() -> dict[str, TrainedModel]:
 
 @functools.cache
 def paths() -> dict[str, str]:
-    """Return all paths in the section `vars` of dvc.yaml, by name.
-
-    Raises:
-        BukvaError: dvc.yaml cannot be read.
-    """
+    """Return all paths in the section `vars` of dvc.yaml, by name."""
     return dict(_read(PIPELINE)["vars"][0]["path"])
 
 
 # ---- fingerprints: everything that the outputs of a stage depend on
 
 
-Fingerprint = Mapping[str, Any]  # values of parameters by dotted name, and digests of files by path
+Fingerprint = Mapping[str, Any]  # values of parameters by dotted name, and SHA-256 of files by path
 
 MAX_NAMED = 3  # largest number of differences in a message
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """Return the fingerprint of a stage: all parameters and files on which the outputs of the stage depend.
-
-    A parameter has its dotted name, such as `model.n_head`, as key. A file has its path as key and its SHA-256 as
-    value. The n-grams are left out if the GPT does not use them.
+    """Return all parameters and files on which the outputs of a stage depend; n-grams only if the GPT uses them.
 
     Raises:
         BukvaError: a dependency does not exist.

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.project.cache import dvc_repo
-from bukva.project.packages import LOCK, wrong_packages
+from bukva.project.lock import NUMERICS, wrong_packages
 from bukva.project.revisions import experiment_ref
 from bukva.sweep.origin import GitError, base_ref, run_git
 
@@ -81,7 +81,7 @@ def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
         run_git(clone, "update-ref", "-d", experiment_ref(location.commit, trial))
         folder = clone / location.prefix
         shutil.rmtree(folder / ".dvc" / "tmp", ignore_errors=True)  # locks that a killed DVC process left
-        _check_packages(folder / LOCK)
+        _check_packages(folder / NUMERICS)
         _share_cache(folder, location, slots)
         yield folder
 

@@ -25,8 +25,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import die_with_parent
-from bukva.project.baseline import UNDO_PREFIX
-from bukva.project.revisions import experiment_ref
+from bukva.project.revisions import UNDO_PREFIX, experiment_ref
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.origin import finished, push_result, run_git
 from bukva.sweep.slot import TrialLocation, slot_for

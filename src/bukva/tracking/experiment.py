@@ -13,9 +13,9 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import read_json, sha256
 from bukva.project import baseline as saved
-from bukva.project.baseline import UNDO_PREFIX, edited_files, undo_command
+from bukva.project.baseline import edited_files, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
-from bukva.project.revisions import file_at, head, head_or_empty
+from bukva.project.revisions import UNDO_PREFIX, file_at, head, head_or_empty
 from bukva.project.stages import paths, stages
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
