@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 
 from bukva.compare import records
-from bukva.compare.groups import (
-    Member,
-    Setting,
-    check_has,
-    groups,
-    seed_name,
-    tokenizer_of,
-    why_incomparable,
-)
+from bukva.compare.groups import Member, Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, compare_settings, correct
@@ -37,19 +29,14 @@ REACH = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Comparison of experiment B with experiment A on one split.
+    """Comparison of setting B with setting A on one split.
 
-    The settings of an experiment are its code and all parameters except the seed. The experiments that differ from A
-    only in the seed are part of A, and the same holds for B.
-
-    verdict: verdict on B, such as "better" or "worse", with its interval and p-value.
     changed: parameters that differ, by dotted name, as (value in A, value in B). A value is None if A or B does not
         have the parameter. The seed of the compared model is left out.
     code: paths of the files and folders of code that differ between A and B.
     authors: difference on the works of each author; None if there are fewer than two authors, or if A and B have equal
         scores.
-    remarks: sentences for the user that help to read the verdict, for example because A and B have different
-        tokenizers.
+    remarks: sentences for the user that help to read the verdict.
     """
 
     a: Setting
@@ -63,7 +50,7 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B have the same code and the same parameters. The seed of the compared model may differ."""
+        """Whether A and B differ at most in the seed of the compared model."""
         return not self.changed and not self.code
 
 
@@ -74,12 +61,8 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
     one exception: if all experiments in `names` differ only in the seed, each is compared alone, and `seeds` has no
     effect.
 
-    Args:
-        names: names of the experiments. The first one is A in every comparison, and the others are B.
-        model: name of the model whose scores are compared.
-        split: split whose scores are compared.
-        seeds: use only the trainings with these seeds; if empty, use all. Leave out the seeds on which an experiment
-            was selected as the best, because on these seeds it looks better than it is.
+    seeds: use only the trainings with these seeds; if empty, use all. Leave out the seeds on which an experiment was
+        selected as the best, because on these seeds it looks better than it is.
 
     Raises:
         BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
@@ -119,21 +102,16 @@ def _with_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) 
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
-    """For each pair (A, B), compare B with A. The p-values are corrected for the number of pairs.
-
-    The scores of A and B must be comparable (see `groups.why_incomparable`). If A or B has fewer than three seeds,
-    `floor` is used: the standard deviation between the scores of different seeds.
-    """
+    """Compare B with A for each pair (A, B), as `compare_two` does. The p-values are corrected for their number."""
     compared = [compare_two(a, b, split, floor) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
     return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
 
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
-    """Compare B with A. The p-value is not corrected for other comparisons.
+    """Compare B with A, whose scores must be comparable (see `groups.why_incomparable`).
 
-    The scores of A and B must be comparable (see `groups.why_incomparable`). If A or B has fewer than three seeds,
-    `floor` is used: the standard deviation between the scores of different seeds.
+    If A or B has fewer than three seeds, `floor` is used: the standard deviation between the scores of different seeds.
     """
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
@@ -152,21 +130,16 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
 
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
-    """Return the parameters that differ between two results, except the seed of the model.
-
-    The keys are the dotted names of the parameters. Each value is (value in A, value in B). If A or B does not have the
-    parameter, None is used.
-    """
+    """Return the parameters that differ between two results, as `Comparison.changed`."""
     params_a, params_b = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*params_a, *params_b]) if key != seed_name(model)]
     return {key: (params_a.get(key), params_b.get(key)) for key in keys if params_a.get(key) != params_b.get(key)}
 
 
 def changed_code(a: Result, b: Result, model: str) -> list[str]:
-    """Return the sorted paths of the files and folders that differ between A and B.
+    """Return the paths of the files and folders that differ between A and B and that affect the scores of the model.
 
-    Only the files that affect the scores of the model are compared. These are the inputs of its training stage, of all
-    stages before that, and of stage evaluate.
+    These are the inputs of its training, of all stages before that, and of stage evaluate.
     """
     stage = trained_models()[model].stage
     code_a, code_b = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
@@ -209,7 +182,6 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
 
 
 def _reach(result: Result, split: str) -> list[str]:
-    """Describe in one sentence the kind of text to which the verdicts apply."""
     strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:
         return []

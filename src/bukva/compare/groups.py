@@ -1,13 +1,8 @@
 """Group experiment results into settings. The results of one setting differ only in the seed of the compared model.
 
-Two results belong to the same setting if the following are equal:
-
-- the parameters of the training stage and of all stages before it, except the seed of the training,
-- the digests of the inputs of these stages: the code, the pinned packages, and the user's text,
-- the parts of about.json that affect scores (see `COMPARABLE`).
-
-For example, two results that differ only in the seed of the bigram belong to one setting of the GPT. If a comment in
-the code of the model is edited between two results, they belong to different settings.
+Two results belong to one setting if these are equal: the parameters of the training and of all stages before it, except
+its seed; the digests of the code, pinned packages and texts that these stages read; and `COMPARABLE`. So an edited
+comment in the code of the model makes another setting, and another seed of the bigram makes none of the GPT.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +16,7 @@ from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
-from bukva.tracking.journal import read_journals
+from bukva.tracking.journal import Journal, read_journals
 
 COMPARABLE = "window", "alphabet", "text"  # parts of about.json that must be equal within a setting
 # part of about.json -> (reason, remedy): the two parts of the error message if this part differs
@@ -34,15 +29,12 @@ TEXT_SECTIONS = "download", "clean", "split"  # sections of params.yaml that dec
 
 @dataclass(frozen=True)
 class Member:
-    """One training of a model, and all experiment results that use this training.
-
-    Several results share a training if they differ only in parameters of later stages, such as sample.seed.
+    """One training of a model. Several results share it if they differ only in parameters of later stages.
 
     result: the first result that uses the training.
     numerics: digest of the package versions, processor, precision and threads of the training.
     names: names of all results that use the training.
-    differing: for each result whose parameters differ from those of `result`, the differing parameters as "key=value,
-        ...". The keys are the names of the results.
+    differing: differing parameters, as "key=value, ...", of each result whose parameters differ from those of `result`.
     """
 
     result: Result
@@ -52,14 +44,47 @@ class Member:
     differing: Mapping[str, str]
 
 
+class Durations:
+    """Durations of the trainings of one model, from the journals of this project, which are read once."""
+
+    def __init__(self, model: str) -> None:
+        self._stage = trained_models()[model].stage
+
+    @cached_property
+    def _trainings(self) -> list[Journal]:
+        starts = ((journal, journal.start) for journal in read_journals())
+        return [journal for journal, start in starts if start["stage"] == self._stage and not start["restored"]]
+
+    def of(self, result: Result) -> float | None:
+        """Return the seconds of the newest finished training with the parameters of `result`, or None.
+
+        If the training was interrupted and resumed, the durations of all its executions are added.
+        """
+        sections = ("download", "clean", "tokenize", "split", *stages()[self._stage].sections)
+        wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
+        seconds = None
+        for journal in reversed(self._trainings):
+            if wanted.items() <= journal.start["params"].items():
+                status, ended_at = journal.status()
+                if status == "FINISHED" and seconds is not None:
+                    break  # this execution finished an earlier training
+                if ended_at is not None and (status == "FINISHED" or seconds is not None):
+                    seconds = (seconds or 0) + (ended_at - journal.start["at"]) / 1000
+        return seconds
+
+
+def stage_seconds(result: Result, model: str) -> float | None:
+    """Return the seconds that the training of `model` took (see `Durations.of`)."""
+    return Durations(model).of(result)
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """All trainings of a model with the same parameters and code. They differ only in the seed, and are sorted by seed.
+    """All trainings of a model with the same parameters and code, sorted by seed.
 
-    Two trainings with the same seed are two members if their numerics differ (versions, processor, precision, threads).
+    Two trainings with the same seed are two members if their numerics differ.
 
     name: name of the experiment that the user gave; by default, the first name of the first member.
-    model: name of the model that is compared.
     key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
     family: digest of the held-out text, `model` and the optimizer. Settings of one family share the estimate of the
         standard deviation between seeds.
@@ -70,6 +95,7 @@ class Setting:
     key: str
     family: str
     members: tuple[Member, ...]
+    durations: Durations
 
     @property
     def result(self) -> Result:
@@ -78,15 +104,12 @@ class Setting:
 
     @property
     def seeds(self) -> list[int]:
-        """Seed of each training, in ascending order.
-
-        A seed occurs more than once if it was used with different numerics (versions, processor, precision, threads).
-        """
+        """Seed of each training, in ascending order."""
         return [member.seed for member in self.members]
 
     @property
     def names(self) -> list[str]:
-        """For each training, in the order of `seeds`, the name of the first experiment that uses it."""
+        """For each training, the name of the first experiment that uses it."""
         return [member.names[0] for member in self.members]
 
     @property
@@ -102,22 +125,22 @@ class Setting:
 
     @property
     def chars_seen(self) -> int:
-        """Number of characters of training text that the first training has processed, in all its steps together."""
+        """Number of characters that the first training has processed, in all its steps together."""
         return self.result.curves[self.model][-1][1]
 
     @cached_property
     def seconds(self) -> float | None:
         """Median duration of the trainings in seconds; None if this project has recorded no duration."""
-        durations = [stage_seconds(member.result, self.model) for member in self.members]
+        durations = [self.durations.of(member.result) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
-        """Return the bits per character on a split, one value for each training of this setting."""
+        """Return the bits per character of each training."""
         return [member.result.metrics[self.model][split] for member in self.members]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
-        """Return the total loss of each training on each unit of a split. A unit is a work or a segment of the text."""
+        """Return the total loss of each training on each unit of a split."""
         return SeedSums.of(
             [(each.seed, units.sums(each.result.characters.nats(self.model, split))) for each in self.members]
         )
@@ -127,16 +150,16 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
     """Group results that differ only in the seed of `model`. Return the groups in the order of their first results.
 
     Results that are incomplete or have no scores of `model` are skipped.
-
     """
     by_key = dict[str, list[Result]]()
     for result in results:
         if result.is_complete and f"{model}/val.npy" in result.scores:
             by_key.setdefault(_key(result, model), []).append(result)
-    return [_setting(key, members, model) for key, members in by_key.items()]
+    durations = Durations(model)
+    return [_setting(key, members, model, durations) for key, members in by_key.items()]
 
 
-def _setting(key: str, results: list[Result], model: str) -> Setting:
+def _setting(key: str, results: list[Result], model: str, durations: Durations) -> Setting:
     by_training: dict[tuple[int, str], list[Result]] = {}
     for result in results:
         numerics = digest(result.about["models"][model]["numerics"])
@@ -146,11 +169,10 @@ def _setting(key: str, results: list[Result], model: str) -> Setting:
         for (seed, numerics), same in sorted(by_training.items(), key=lambda item: item[0])
     )
     family = digest([results[0].about["text"], model, results[0].params[f"train_{model}"]["optimizer"]])
-    return Setting(members[0].names[0], model, key, family, members)
+    return Setting(members[0].names[0], model, key, family, members, durations)
 
 
 def _differing(results: list[Result]) -> dict[str, str]:
-    """Return the parameters in which results that share one training differ from the first of these results."""
     first = results[0].flat_params
     changed = {
         result.revision.name: [f"{key}={value}" for key, value in result.flat_params.items() if first.get(key) != value]
@@ -160,7 +182,6 @@ def _differing(results: list[Result]) -> dict[str, str]:
 
 
 def _key(result: Result, model: str) -> str:
-    """Return the digest that identifies the setting of a result (`Setting.key`): 16 hexadecimal digits."""
     stage, lock, training = trained_models()[model].stage, result.lock, {}
     for name in upstream(stage, lock):
         params = {key: value for key, value in lock[name].params.items() if (name, key) != (stage, seed_name(model))}
@@ -174,7 +195,7 @@ def seed_name(model: str) -> str:
 
 
 def seed_of(lock: StageRecords, model: str) -> int:
-    """Return the seed with which a model was trained. `lock` has the stages that dvc.lock recorded."""
+    """Return the seed with which a model was trained."""
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
@@ -197,11 +218,10 @@ def check_has(result: Result, model: str, split: str) -> None:
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:
-    """Return a message that says why the scores of two results cannot be compared, or "" if they can be compared.
+    """Return a message that says why the scores of two results cannot be compared, or "" if they can.
 
-    The held-out texts must be equal. If the tokenizers are equal, the windows and the alphabets must also be equal.
-    They are not checked for different tokenizers, because the length of a window is counted in ids, and only the
-    tokenizer `char` has an alphabet.
+    With different tokenizers, windows and alphabets are not checked: the length of a window is counted in ids, and only
+    the tokenizer `char` has an alphabet.
     """
     names = f"{b.revision.name} and {a.revision.name}"
     if a.about["text"][split] != b.about["text"][split]:
@@ -227,25 +247,3 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
     """Return the kind of the tokenizer, and for the kind bpe the requested size of the vocabulary (otherwise None)."""
     params = result.params["tokenize"]
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
-
-
-def stage_seconds(result: Result, model: str) -> float | None:
-    """Return the duration in seconds of the newest finished training with the parameters of a result.
-
-    The duration is read from the journals, files in which each execution of a stage is recorded. If the training was
-    interrupted and resumed, the durations of all its executions are added. Return None if no journal contains such a
-    training.
-    """
-    stage = trained_models()[model].stage
-    sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)
-    wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
-    seconds = None
-    for journal in reversed(read_journals()):
-        start = journal.start
-        if start["stage"] == stage and not start["restored"] and wanted.items() <= start["params"].items():
-            status, ended_at = journal.status()
-            if status == "FINISHED" and seconds is not None:
-                break  # this execution finished an earlier training
-            if ended_at is not None and (status == "FINISHED" or seconds is not None):
-                seconds = (seconds or 0) + (ended_at - start["at"]) / 1000
-    return seconds

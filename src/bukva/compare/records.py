@@ -1,12 +1,10 @@
-"""Save the noise floor, and how often test scores were shown. Both are kept when experiments are removed.
+"""Keep the noise floor, and how often test scores were shown, also when experiments are removed.
 
 The noise floor is the standard deviation of the difference between two trainings that differ only in the seed. It is
-measured on seed groups. A seed group is a set of trainings that differ only in the seed. Commands write new seed groups
-to FILE. Git ignores this file, because a command that only shows results must not change the checkout. To share the
-seed groups with other clones, replace SHARED by a copy of FILE and commit it.
+measured on seed groups: trainings that differ only in the seed. Commands write new groups to FILE, which git ignores,
+because a command that only shows results must not change the checkout. To share them, replace SHARED by a copy of FILE.
 
-Every command that shows test scores is counted. If a user chooses between experiments after seeing their test scores
-many times, the choice depends more on luck.
+Every command that shows test scores is counted, because a choice after many looks at test depends more on luck.
 """
 
 import datetime
@@ -31,10 +29,7 @@ Record = dict[str, Any]
 def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Collection[str] = ()) -> Floor:
     """Return the standard deviation between the scores of different seeds, pooled over seed groups.
 
-    A seed group is a set of trainings that differ only in the seed. All saved seed groups with this `family` are used,
-    and those in `groups`, but none whose key is in `without`. This function saves nothing.
-
-    family: digest of the held-out text, the scores and the optimizer (see `groups.Setting`).
+    The saved groups of `family` and those of `groups` are used, but none whose key is in `without`.
     """
     merged = _merged(_read(), _recorded(groups))
     known = [each for each in merged if each["family"] == family and each["group"] not in without]
@@ -42,11 +37,7 @@ def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Coll
 
 
 def merge(groups: Iterable[Setting]) -> bool:
-    """Save each of `groups` that has two or more trainings. A saved group is replaced if it now has more trainings.
-
-    Returns:
-        True if a group was added or replaced.
-    """
+    """Save `groups`, and return whether this changed FILE. A saved group is replaced if it now has more trainings."""
     before = _read()
     after = _merged(before, _recorded(groups))
     if after != before:
@@ -55,7 +46,7 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
-    """Combine two lists of records, and keep one record for each seed group: the record with the most seeds."""
+    """Keep one record for each seed group, the one with the most seeds."""
     known: dict[tuple[str, str], Record] = {}
     for record in (*before, *more):
         key = record["family"], record["group"]
@@ -98,10 +89,7 @@ def _records(file: Path, remedy: str) -> list[Record]:
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """Count how often scores on a test text were shown: add `more` to the saved count, and return the new count.
-
-    text: digest of the test text.
-    """
+    """Add `more` to the number of times that scores on a test text were shown, and return it; `text` is its digest."""
     path = project_root() / LOOKS
     try:
         counts = dict(read_json(path)) if path.exists() else {}
