@@ -17,8 +17,7 @@ VOCAB_SIZE = 65
 def _generate() -> dict[str, Any]:
     import torch
 
-    from bukva.backends import attach
-    from bukva.backends.device import prepare
+    from bukva.backends.device import generation_device, prepare
     from bukva.config.load import parse_params
     from bukva.generation.sampling import generate
     from bukva.models.gpt import GPTConfig
@@ -26,13 +25,11 @@ def _generate() -> dict[str, Any]:
 
     values = parse_params(params_with({"model": {**BABY["model"], "ngrams": "none"}}), "bench")
     machine = prepare(values.compute)
-    model = build(GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())).eval().to(machine.device)
-    rng = torch.Generator(machine.device).manual_seed(1)
-    machine.cast_blocks(model)
-    attach(model, machine)
-    prompt = torch.zeros(1, 1, dtype=torch.int64, device=machine.device)
-    with machine.autocast():
-        return _timed(lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng))
+    model = build(GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())).eval()
+    model.to(device := generation_device(model, machine))
+    rng = torch.Generator().manual_seed(1)
+    prompt = torch.zeros(1, 1, dtype=torch.int64, device=device)
+    return _timed(lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng))
 
 
 def _generate_plain() -> dict[str, Any]:
@@ -61,7 +58,7 @@ def generation(_: Path) -> list[Line]:
     )
     outcomes = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
     ours, plain = ([outcome.values["chars_per_second"] for outcome in runs] for runs in outcomes)
-    return [Line(what, "chars/s", ours, plain, 25.0)]
+    return [Line(what, "chars/s", ours, plain)]
 
 
 JOBS: dict[str, Job] = {"generate": _generate, "generate-plain": _generate_plain}

@@ -8,10 +8,9 @@ import torch
 from imports import SHIPPED
 from tiny import CPU, SHAPE, WITH_MEMORY, task
 
-from bukva import backends
 from bukva.backends import device as module
 from bukva.backends import generation_copy
-from bukva.backends.device import Machine, generation_machine, prepare
+from bukva.backends.device import Machine, generation_device, prepare
 from bukva.config.load import read_params
 from bukva.models.registry import build
 from bukva.training.run import start
@@ -47,15 +46,11 @@ def test_threads_are_as_given_or_the_processes_share_the_cores(monkeypatch):
         assert torch.get_num_threads() == threads
 
 
-def test_products_and_the_linear_layers_of_the_blocks_are_in_the_precision_of_the_machine():
-    machine, x, model = Machine(torch.device("cpu"), torch.bfloat16), torch.ones(2, 2), build(SHAPE)
-    with machine.autocast():
-        assert (x @ x).dtype == torch.bfloat16
-    with Machine(torch.device("cpu"), torch.float32).autocast():
-        assert (x @ x).dtype == torch.float32
-    machine.cast_blocks(model)
-    cast = {name for name, parameter in model.named_parameters() if parameter.dtype == torch.bfloat16}
-    assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
+def test_products_are_in_the_precision_of_the_machine():
+    x = torch.ones(2, 2)
+    for dtype in (torch.bfloat16, torch.float32):
+        with Machine(torch.device("cpu"), dtype).autocast():
+            assert (x @ x).dtype == dtype
 
 
 def test_on_a_gpu_algorithms_are_deterministic_and_new_memory_is_left_as_it_is(monkeypatch):
@@ -86,20 +81,17 @@ def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):
 
 
 def test_on_a_gpu_small_models_generate_on_the_cpu(monkeypatch):
-    monkeypatch.setattr(module, "_supports_bf16", lambda device: device.type == "cpu")
     model, gpu = build(SHAPE), Machine(torch.device("cuda:0"), torch.bfloat16)
-    assert generation_machine(model, gpu) == Machine(torch.device("cpu"), torch.bfloat16)
-    for unchanged in (CPU, dataclasses.replace(gpu, is_plain=True)):
-        assert generation_machine(model, unchanged) is unchanged
+    assert generation_device(model, gpu) == generation_device(model, CPU) == torch.device("cpu")
+    assert generation_device(model, dataclasses.replace(gpu, is_plain=True)) == gpu.device
     monkeypatch.setattr(module, "MOST_ON_CPU", sum(parameter.numel() for parameter in model.parameters()) - 1)
-    assert generation_machine(model, gpu) is gpu
+    assert generation_device(model, gpu) == gpu.device
 
 
 def test_the_copy_that_generates_has_the_weights_and_the_counts_of_the_model_and_changes_nothing(monkeypatch):
     model = start(task(WITH_MEMORY)).model.train()
     assert generation_copy(model, CPU) is model
-    monkeypatch.setattr(backends, "generation_machine", lambda *_: dataclasses.replace(CPU, dtype=torch.bfloat16))
-    copied = generation_copy(model, CPU)
+    copied = generation_copy(model, dataclasses.replace(CPU, device=torch.device("cuda:0")))
     assert copied is not model
     assert copied.ngrams is model.ngrams
     ids = torch.tensor([[1, 2, 3]])

@@ -96,8 +96,7 @@ def test_a_served_model_answers_as_a_loaded_one(served, gpt):
     assert list(answers["continuation"])[::2] == [gpt.generate(prompt, **SETTINGS) for prompt in ("аб", "г, ")]
     assert answers.loc[0, "bits_per_char"] is None  # what is not asked for; NaN is not JSON
     assert answers.loc[1, "continuation"] is None
-    with gpt.machine.autocast():
-        nats = nats_of(gpt.model, TOKENIZER.encode(TEXT), T, stride_of(T))
+    nats = nats_of(gpt.model, TOKENIZER.encode(TEXT), T, stride_of(T))
     assert answers.loc[1, "bits_per_char"] == gpt.bits(TEXT) == pytest.approx(bits(float(nats.mean())), rel=1e-6)
     drawn = {served([{"prompt": "аб"}], temperature=1.5, seed=seed).loc[0, "continuation"] for seed in (1, 2)}
     greedy = {served([{"prompt": "аб"}], temperature=0.0, seed=seed).loc[0, "continuation"] for seed in (1, 2)}

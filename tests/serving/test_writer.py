@@ -10,7 +10,7 @@ from bukva.config.load import read_params
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import generate, generate_each
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.window_rule import BATCH_CHARS, nats_of, stride_of
+from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
 from bukva.text.tokenizers.base import ByteTokenizer
@@ -51,18 +51,6 @@ def test_it_writes_what_generation_does_to_the_last_piece(writer):
     pieces = [piece.text for piece in writer.write("аб", how(top_k=5, top_p=0.9))]
     assert "".join(pieces) == writer.tokenizer.decode(wanted[0].numpy())
     assert all(pieces)
-
-
-def test_a_text_of_several_batches_is_scored_in_bf16(monkeypatch):
-    """Threads score the batches, and each of them must know the precision of the blocks."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    half = Machine(torch.device("cpu"), torch.bfloat16)
-    tokenizer, text = TOKENIZERS["char"], TEXT * 99
-    assert len(text) > BATCH_CHARS["cpu"]
-    writers = [Writer(sharp_gpt(len(tokenizer)), tokenizer, machine) for machine in (half, FP32)]
-    rounded, exact = (writer.bits(text) for writer in writers)
-    assert rounded == pytest.approx(exact, abs=0.1)
-    assert rounded != exact
 
 
 def test_bits_are_those_of_the_window_rule_and_the_first_piece_has_none(writer):

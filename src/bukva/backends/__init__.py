@@ -12,7 +12,7 @@ import copy
 import importlib
 
 from bukva.backends.base import Backend
-from bukva.backends.device import Machine, generation_machine
+from bukva.backends.device import Machine, generation_device
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
@@ -35,16 +35,9 @@ def backend_of(machine: Machine) -> Backend:
 
 
 def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
-    """Return a copy of `model` on the CPU if text generation is faster there, otherwise `model` itself.
-
-    Small models on a GPU generate text faster on the CPU. `generation_machine` decides which models are small.
-    """
-    target = generation_machine(model, machine)
-    if target == machine:
-        return model
-    copied = copy.deepcopy(model).to(target.device)
-    attach(copied, target)
-    return copied
+    """Return a copy of `model` on the CPU if text generation is faster there, otherwise `model` itself."""
+    device = generation_device(model, machine)
+    return model if device == machine.device else copy.deepcopy(model).to(device)
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:

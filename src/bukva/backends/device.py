@@ -21,7 +21,7 @@ class Machine:
     """The device and the precision with which models are computed.
 
     device: CPU or GPU.
-    dtype: type of the matrix products in training and text generation. Scores are always computed in float32.
+    dtype: type of the matrix products in training. Scores and generated text are always computed in float32.
     is_plain: whether models run in plain torch, without the faster code of bukva.backends (`compute.backend: plain`).
     """
 
@@ -47,16 +47,6 @@ class Machine:
             "precision": str(self.dtype).removeprefix("torch."),
             "threads": str(torch.get_num_threads()),
         }
-
-    def cast_blocks(self, model: LanguageModel) -> None:
-        """Convert the linear layers in the model's blocks to `dtype`, in place. Use this only for text generation.
-
-        Text generation spends most of its time reading the weights of these layers. autocast alone would read them in
-        float32, and convert them again for each character.
-        """
-        for group in model.hidden_layers():
-            for layer in group.layers:
-                layer.to(self.dtype)
 
 
 def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_deterministic: bool = True) -> Machine:
@@ -103,19 +93,14 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_de
     return Machine(device, torch.bfloat16 if bf16 else torch.float32, compute.backend == "plain")
 
 
-def generation_machine(model: LanguageModel, machine: Machine) -> Machine:
-    """Return the device and precision for text generation: the CPU for a small model on a GPU, otherwise `machine`.
+def generation_device(model: LanguageModel, machine: Machine) -> torch.device:
+    """Return the device for text generation: the CPU for a small model on a GPU, otherwise the device of `machine`.
 
     On a GPU, each character needs about 35 kernel launches per transformer block, and a small model mostly waits for
-    them. On a CPU, a character takes about as much time as reading the weights once. If backends are turned off
-    (`machine.is_plain`), the result is always `machine`.
+    them. With `compute.backend: plain`, models stay on the GPU.
     """
-    n_parameters = sum(parameter.numel() for parameter in model.parameters())
-    if machine.device.type != "cuda" or machine.is_plain or n_parameters > MOST_ON_CPU:
-        return machine
-    cpu = torch.device("cpu")
-    is_bf16 = machine.dtype == torch.bfloat16 and _supports_bf16(cpu)
-    return Machine(cpu, torch.bfloat16 if is_bf16 else torch.float32)
+    is_small = sum(parameter.numel() for parameter in model.parameters()) <= MOST_ON_CPU
+    return torch.device("cpu") if is_small and not machine.is_plain else machine.device
 
 
 def _vendor_and_instructions() -> str:

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from jinja2 import Environment
 
-from bukva.backends import attach
-from bukva.backends.device import Machine, generation_machine
+from bukva.backends.device import Machine, generation_device
 from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
 from bukva.models.folder import load_model
@@ -52,7 +51,7 @@ def answer(
         folders: folder of each model, by name of the model.
         prompts: texts to continue.
         params: section `sample` of params.yaml.
-        machine: device and precision of the generation.
+        machine: device of the generation. Small models generate on the CPU.
         ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
 
     Returns:
@@ -67,21 +66,17 @@ def answer(
     for name, folder in folders.items():
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, ngrams=ngrams)
-            used = generation_machine(model, machine)
-            model.to(used.device)
-            attach(model, used)
-            used.cast_blocks(model)
+            model.to(device := generation_device(model, machine))
             writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.counts else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
             for (label, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
             ):
                 read = readable_prompt(tokenizer, prompt, params.unknown)
-                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(used.device)  # (1, T)
+                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(device)  # (1, T)
                 settings = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
-                with used.autocast():
-                    rng = prompt_generator(params.seed, number + 1)
-                    written = generate(writer, ids, params.n_chars, rng=rng, **settings)[0]
+                rng = prompt_generator(params.seed, number + 1)
+                written = generate(writer, ids, params.n_chars, rng=rng, **settings)[0]
                 about = {"prompt": number, "model": name, "state": label, "temperature": temperature}
                 answers.append({**about, "read": read, "written": tokenizer.decode(written.cpu().numpy())})
     return sorted(answers, key=itemgetter("prompt"))

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field, ValidationError
 from torch import Tensor
 
-from bukva.backends import attach
-from bukva.backends.device import Machine, generation_machine, prepare
+from bukva.backends.device import Machine, generation_device, prepare
 from bukva.config.messages import error_message
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
@@ -47,23 +46,18 @@ class Scored(NamedTuple):
 
 
 class Writer:
-    """Generate and score text in the same precision as stage sample.
-
-    In bf16, the bits of a character differ slightly from those of stage evaluate, which computes in float32. For a GPT
-    trained on the sample corpus, the mean difference over 2,999 characters is 0.004 bits, and the largest is 0.12 bits
-    (docs/dev/log.md).
+    """Generate and score text.
 
     Args:
         model: the trained model.
         tokenizer: the tokenizer of the model.
-        machine: the device and the precision. Small models generate on the CPU even if `machine` is a GPU.
+        machine: the device. Small models generate on the CPU even if `machine` is a GPU.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
-        self.model, self.tokenizer, self.machine = model, tokenizer, generation_machine(model, machine)
-        model.to(self.machine.device)
-        attach(model, self.machine)
-        self.machine.cast_blocks(model)
+        self.model, self.tokenizer, self.machine = model, tokenizer, machine
+        self.device = generation_device(model, machine)
+        model.to(self.device)
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
@@ -71,8 +65,8 @@ class Writer:
 
         Args:
             folder: the folder of the model, such as data/models/gpt.
-            machine: the device and the precision. By default, a model with more than 25 million parameters runs on a
-                GPU if there is one, and any other model on all CPU cores.
+            machine: the device. By default, a model with more than 25 million parameters runs on a GPU if there is one,
+                and any other model on all CPU cores.
 
         Raises:
             BukvaError: the files of the folder are inconsistent.
@@ -204,8 +198,7 @@ class Writer:
         options = sampling.model_dump(include={"temperature", "top_k", "top_p"})
         steps = generate_each(self.model, ids, sampling.n_chars, rng=rng, **options)
         for n_left in reversed(range(sampling.n_chars)):
-            with self.machine.autocast():  # not around the yield, so autocast does not affect the caller's code
-                following, logits = next(steps)
+            following, logits = next(steps)
             drawn.append(int(following[0]))
             nats += F.cross_entropy(logits, following).item()
             text = self.tokenizer.decode(drawn)
@@ -224,8 +217,7 @@ class Writer:
         if len(ids) < 2:
             return [Scored(part, None) for part in parts]
         T = self.model.block_size
-        with self.machine.autocast():
-            nats = nats_of(self.model, ids, T, stride_of(T))
+        nats = nats_of(self.model, ids, T, stride_of(T))
         return [Scored(parts[0], None), *map(Scored, parts[1:], map(bits, nats.tolist()))]
 
     @torch.inference_mode()
@@ -237,8 +229,7 @@ class Writer:
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
-        with self.machine.autocast():
-            logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
+        logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
         likeliest = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
         pieces = self.tokenizer.pieces
         return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
@@ -249,7 +240,7 @@ class Writer:
 
     def _encode(self, text: str) -> Tensor:
         """Return the result of `encode` as a tensor on the model's device."""
-        return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.machine.device)
+        return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.device)
 
 
 def load(model: str | Path) -> Writer:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.backends.base import Backend, TrainingJob
-from bukva.backends.cpu import decoder, forks, sublayers
+from bukva.backends.cpu import forks, sublayers
 from bukva.backends.group import ALONE, Group
 from bukva.models.attention import KVCache, attend_fused
 from bukva.models.base import select_wanted
@@ -15,11 +15,7 @@ from bukva.models.gpt import Stack
 
 
 class CPUStack(Stack):
-    """The transformer blocks of a GPT. Compiled loops compute them in training and in text generation.
-
-    Training uses bukva.backends.cpu.sublayers, and text generation uses bukva.backends.cpu.decoder. All other calls run
-    the blocks in plain torch.
-    """
+    """The transformer blocks of a GPT. Compiled loops compute them in training; all other calls run in plain torch."""
 
     def forward(
         self,
@@ -34,13 +30,7 @@ class CPUStack(Stack):
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
             return select_wanted(x, wanted)
-        if isinstance(cache, decoder.DecoderCache) and self._is_fused(x) and decoder.supports(self, x):
-            return select_wanted(decoder.add_blocks(x, cos_sin, cache), wanted)
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
-
-    def new_cache(self, size: int) -> KVCache:
-        """Return an empty `DecoderCache` for at most `size` positions."""
-        return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
         """Return whether the compiled loops support these blocks and the input `x`."""
