@@ -31,6 +31,7 @@ from bukva.core.errors import BukvaError
 from bukva.text.collection import TEXT
 
 if TYPE_CHECKING:
+    from bukva.models.gpt import GPTConfig
     from bukva.training.run import Task
 
 _SIZE = {"block_size": 256, "ngrams": "none"}
@@ -54,6 +55,10 @@ TINY: Changes = {"model": {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size"
 BEFORE = 20.4  # milliseconds of an update of the default model at commit 1796985 (docs/scaling-method.md)
 FASTER_THAN_BEFORE, FASTER_THAN_NANOGPT, PERCENT_OF_PEAK, RACE_SECONDS = 10.0, 2.2, 35.0, 20.0
 
+# Peak TFLOPS of dense bf16 matrix products, by the name that torch reports (NVIDIA's data sheets; half of the figure
+# "with sparsity").
+PEAKS = {"NVIDIA H100 80GB HBM3": 989.0, "NVIDIA H200": 989.0, "NVIDIA A100-SXM4-80GB": 312.0, "NVIDIA L4": 121.0}
+
 
 class Bench:
     """Settings of all parts: temporary folder, device, name of the GPU ("" for a CPU), and whether sizes are tiny."""
@@ -61,11 +66,9 @@ class Bench:
     def __init__(self, scratch: Path, device: str, *, quick: bool) -> None:
         import torch
 
-        from bukva.planning.gpu import CARDS
-
         self.scratch, self.device, self.quick = scratch, device, quick
         self.card = torch.cuda.get_device_name() if device != "cpu" and torch.cuda.is_available() else ""
-        self.peak = next((each.tflops for each in CARDS.values() if each.name == self.card), 0.0)
+        self.peak = PEAKS.get(self.card, 0.0)
 
     def required(self, value: float) -> float | None:
         """Return the requirement on an H100 or H200, and None on other devices."""
@@ -101,7 +104,6 @@ class Bench:
         """
         from bukva.durability.packing import pack, unpack
         from bukva.models.gpt import GPTConfig
-        from bukva.planning.gpu import flops_per_id
         from bukva.text.tokenizers.char import CharTokenizer
         from bukva.training.callback import StopAfter
         from bukva.training.run import run_training, start
@@ -129,6 +131,20 @@ class Bench:
             "tflops": chars_per_second * flops_per_id(config) / 1e12,
             "digest": hashlib.sha256(weights).hexdigest(),
         }
+
+
+def flops_per_id(config: "GPTConfig") -> int:
+    """Return the floating-point operations per id in training: 6 N + 6 L C T for N parameters in matrix products.
+
+    The sources have 12 L C T, because they also count the half of attention that the causal mask hides. Attention
+    kernels skip this half. Sources: Chowdhery et al. 2022, "PaLM", appendix B; nanoGPT's estimate_mfu.
+    """
+    from bukva.models.registry import count_parameters
+
+    V, C, T = config.vocab_size, config.n_embd, config.block_size
+    # rows of embedding tables are looked up, without a matrix product
+    looked_up = (0 if config.tie_weights else V * C) + (T * C if config.positions == "learned" else 0)
+    return 6 * (count_parameters(config) - looked_up) + 6 * config.n_layer * C * T
 
 
 def _clock(first: int, last: int) -> Any:

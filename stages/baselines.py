@@ -6,7 +6,6 @@ from bukva.baselines.scores import compress, score
 from bukva.cli import stage
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
-from bukva.planning.memory import check_counting
 from bukva.text.collection import documents, read_table
 from bukva.text.held_out import HeldOut
 from bukva.text.scores import save_scores
@@ -20,8 +19,6 @@ def main() -> None:
         chosen, splits = run.params.baselines, load_splits(run.path("split"))
         text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))
         ngrams = None
-        if chosen.max_order:
-            check_counting(len(splits["train"]))
         compressed = executor.submit(compress, text)  # counting uses only one core
         if chosen.max_order:
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)

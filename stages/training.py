@@ -13,7 +13,6 @@ from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, model_kind
 from bukva.models.window_rule import MAX_SCORED_IDS
-from bukva.planning.memory import check_memory
 from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.prompts import check_prompts
 from bukva.text.splits import check_lengths, load_splits
@@ -36,8 +35,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         block_size_key: parameter that the error message names if a split is too short.
 
     Raises:
-        BukvaError: stage sample would reject a prompt, a split is too short, the memory is too small, or the training
-            diverged.
+        BukvaError: stage sample would reject a prompt, a split is too short, or the training diverged.
         SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
     """
     check_prompts(load_tokenizer(Path(paths()["tokens"])), params.sample)
@@ -57,7 +55,6 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         config = model_kind(model).config(vocab_size=len(tokenizer), **shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)
-        check_memory(config, recipe, machine, group.local_size)
         log.metrics({"n_parameters": count_parameters(config)})
 
         n_val = len(splits["val"])

@@ -5,15 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
-from plans import TOY, write_project
+from plans import write_project
 from typer.testing import CliRunner
 
+from bukva.cli import planning
 from bukva.cli.app import app
 from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.planning import plan as plans
 from bukva.project.stages import paths, trained_models
 from bukva.text.tokenizers import load_tokenizer
 
@@ -23,8 +23,8 @@ def project(tmp_path, monkeypatch):
     """Create a project with a tiny split text and one thread. `bukva plan` briefly measures two toy sizes in it."""
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plans, "LADDER", TOY)
-    monkeypatch.setattr(plans, "LEAST_SECONDS", 1e-9)
+    monkeypatch.setattr(planning, "LADDER", [(1, 32, 1), (1, 64, 1)])
+    monkeypatch.setattr(planning, "LEAST_SECONDS", 1e-9)
     return tmp_path
 
 
@@ -63,17 +63,6 @@ def test_a_plan_is_proposed(project):
     assert done.stdout.startswith("plan: 1 layer, 32 channels, ")
     assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
     assert "train_gpt.patience" in done.stdout  # an hour of training on 307 characters overfits
-
-
-def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
-    monkeypatch.setattr(plans, "run_training", None)
-    done = CliRunner().invoke(app, ["plan", "1h", "--gpu", "l4"])
-    assert done.stdout.startswith("Prediction for one NVIDIA L4 with the model and training settings of params.yaml:\n")
-    assert "Updates that fit into 1 h 00 min: " in done.stdout
-    assert mistake("plan", "--gpu", "k80").startswith("`--gpu k80` is not a known GPU. Use ")
-    assert mistake("plan") == (
-        "plan: the time budget is missing. Give a time, for example `bukva plan 10min`, or a GPU with --gpu."
-    )
 
 
 def save_gpt():

@@ -74,11 +74,15 @@ def commit(folder, file):
             1,
             "a file: Read-only file system. Check the permissions of this path.\n",
         ),
-        (MemoryError(), 1, "Out of memory. Use a smaller model, batch_size or block_size.\n"),
+        (
+            MemoryError(),
+            1,
+            "Out of memory. Use a smaller model, batch_size, block_size or baselines.max_order, or a shorter text.\n",
+        ),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
             1,
-            "Out of memory. Use a smaller model, batch_size or block_size.\n",
+            "Out of memory. Use a smaller model, batch_size, block_size or baselines.max_order, or a shorter text.\n",
         ),
     ],
 )

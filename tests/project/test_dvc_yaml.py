@@ -40,7 +40,6 @@ PLUMBING = {
     "bukva.project": "reads dvc.yaml and dvc.lock",
     "bukva.tracking": "reads outputs and writes none",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_story.py)",
-    "bukva.planning": "refuses what does not fit, or does nothing",
     "bukva.cli": "starts a stage and shows its progress",
 }
 MAX_DEPS = 11

@@ -149,40 +149,21 @@ def plan(
     budget: Annotated[
         str,
         typer.Argument(help="Time that stage train-gpt may take, such as 90s, 10min or 1h30min.", show_default=False),
-    ] = "",
-    gpu: Annotated[
-        str, typer.Option(help="Predict for this GPU: h100, h200, a100, l4 or rtx4090.", show_default=False)
-    ] = "",
+    ],
 ) -> None:
     """Propose a model size and a number of training steps for a time budget.
 
     The command trains models of several sizes for a few steps on this machine, and measures the time.
-
-    With --gpu, the command measures nothing. It predicts how much memory and time the training in params.yaml needs on
-    that GPU. This machine does not need a GPU for the prediction.
     """
     started_at = time.perf_counter()  # before the imports, because a stage also spends time on its imports
-    from bukva.models.gpt import GPTConfig
-    from bukva.planning.gpu import card_named, prediction_lines
-    from bukva.planning.plan import Planner, load_text, parse_budget, plans_by_size, propose, warnings
+    from bukva.cli.planning import parse_budget, plans, propose, warnings
     from bukva.project.commands import settings
 
-    params, plans = read_params(), []
-    if gpu:
-        card, seconds = card_named(gpu), parse_budget(budget) if budget else 0.0
-        splits, tokenizer = load_text(params)
-        config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
-        print(*prediction_lines(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
-        return
-    if not budget:
-        raise BukvaError(
-            "plan: the time budget is missing. Give a time, for example `bukva plan 10min`, or a GPU with --gpu."
-        )
-    planner = Planner(params, parse_budget(budget), started_at)
-    for measured_plan in plans_by_size(planner.plan):
-        print(f"plan: {measured_plan}", flush=True)
-        plans.append(measured_plan)
-    chosen = propose(plans)
+    params, made = read_params(), []
+    for measured in plans(params, parse_budget(budget), started_at):
+        print(f"plan: {measured}", flush=True)
+        made.append(measured)
+    chosen = propose(made)
     print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
     command = " ".join(["dvc exp run", *settings(params.model_dump(), chosen.values())])
     print(f"To train this model: `{command}`")

@@ -55,7 +55,7 @@ def message_for(error: BaseException) -> str:
     # torch's error is recognized by its text, because some stages do not import torch
     text = str(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
-        return "Out of memory. Use a smaller model, batch_size or block_size."
+        return "Out of memory. Use a smaller model, batch_size, block_size or baselines.max_order, or a shorter text."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Find out how many cores and how much memory this process may use.
+"""Find out how many cores this process may use.
 
 Also set options of the thread libraries and of the memory allocator.
 """
@@ -72,12 +72,6 @@ def cpu_quota() -> float:
     """
     limits = [*_limits("cpu.max"), *_limits("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     return min((quota / period for quota, period in limits), default=math.inf)
-
-
-def memory_bytes() -> int:
-    """Return the memory of this machine in bytes, or a lower limit that the control groups of this process set."""
-    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([installed, *(limit for (limit,) in (*_limits("memory.max"), *_limits("memory.limit_in_bytes")))])
 
 
 def _limits(*names: str) -> Iterator[list[int]]:

@@ -39,14 +39,6 @@ class Config:
         """Number of ids before a window that n-gram counts use as context. It is 0 for a model without n-grams."""
         return 0
 
-    @property
-    def activations_per_id(self) -> int:
-        """Lower bound of the number of activations per id that the backward pass needs. Logits are not included.
-
-        It is 0 for a model without an estimate.
-        """
-        return 0
-
 
 class HiddenLayers(NamedTuple):
     """The linear layers with the same name in all blocks, for example all layers `mlp.fc`.

@@ -91,16 +91,6 @@ class GPTConfig(Config):
         """
         return max(0, max(self.ngram_orders) - 2) if self.counts else 0
 
-    @property
-    def activations_per_id(self) -> int:
-        """Lower bound of the number of activations per id that the backward pass needs, from measurements.
-
-        It is in bf16 numbers. With n-grams, the backward pass needs 2 float32 distributions for each order, and these
-        take as much memory as 4 bf16 distributions.
-        """
-        experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
-        return 16 * self.n_layer * self.n_embd + experts
-
 
 class MLP(nn.Module):
     """A feed-forward network that is applied to each position separately.

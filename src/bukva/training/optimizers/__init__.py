@@ -1,8 +1,6 @@
 """Build the optimizer whose name is the value of `train_gpt.optimizer` in params.yaml.
 
-To add an optimizer, write a module that defines `build` and `WEIGHT_COPIES` (adamw.py is an example), and add the
-module to `OPTIMIZERS`. The keys of `OPTIMIZERS` are the valid names. Each module is imported only when its optimizer is
-used. So a pipeline stage does not depend on the code of other optimizers.
+To add an optimizer, write a module that defines `build` (adamw.py is an example), and add it to `OPTIMIZERS`.
 """
 
 import importlib
@@ -27,11 +25,3 @@ def build_optimizer(model: LanguageModel, recipe: Training, dtype: torch.dtype =
     Muon computes its matrix products in precision `dtype`. AdamW ignores `dtype`.
     """
     return cast("Optimizers", importlib.import_module(OPTIMIZERS[recipe.optimizer]).build(model, recipe, dtype))
-
-
-def weight_copies(name: str) -> int:
-    """Return the memory that a training with the optimizer `name` needs, as a multiple of the memory of the weights.
-
-    The result includes the weights, their gradients, and the state of the optimizer.
-    """
-    return int(importlib.import_module(OPTIMIZERS[name]).WEIGHT_COPIES)

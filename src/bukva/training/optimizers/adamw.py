@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 
-WEIGHT_COPIES = 4  # number of tensors of the size of the weights: weights, gradients, two moments
-
 
 class Optimizers:
     """Several optimizers that the training loop uses like a single one.

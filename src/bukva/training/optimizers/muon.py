@@ -25,8 +25,6 @@ from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers, adamw
 
-WEIGHT_COPIES = 3  # number of tensors of the size of the weights: weights, gradients, momentum
-
 # Coefficients of each iteration, for singular values from 0.004 to 1. Each iteration is the odd polynomial of degree 5
 # that is nearest to 1 on the interval to which the earlier iterations map these values. All iterations except the last
 # divide their input by 1.01, because bf16 rounds. The coefficients include this division. Five iterations with the
