@@ -24,7 +24,6 @@ SMALL: dict[str, dict[str, object]] = {
     "compute": {"precision": "fp32", "threads": 1},
     "train_bigram": {"n_steps": 20, "eval_every": 10, "batch_size": 32},
     "train_gpt": {"n_steps": 20, "eval_every": 10, "batch_size": 8, "warmup_steps": 2},
-    "evaluate": {"context_chars": 200, "attention_windows": 4, "leak_steps": 10},
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_"  # prefixes of environment variables

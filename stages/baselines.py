@@ -27,7 +27,7 @@ def main() -> None:
             print("baselines: no n-grams are counted, because `baselines.max_order` is 0")
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
-        scores = score(text, ngrams, chosen.ngram_orders, compressed.result())
+        scores = score(text, ngrams, compressed.result())
         works = list(documents(read_table(run.path("clean"))))
         save_scores(run.path("baselines"), scores.to_json() | text.describe(), works, text.chars, scores.nats)
         run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})

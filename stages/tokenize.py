@@ -23,8 +23,7 @@ def main() -> None:
         )
         run.log.artifact(tokens / VOCAB)
         if n := encoded.n_repeated:
-            decided_by = "split.duplicates, split.duplicate_chars"
-            print(f"tokenize: removed {count(n, 'character')} of repeated passages from train ({decided_by})")
+            print(f"tokenize: removed {count(n, 'character')} of repeated passages from train (split.duplicates)")
         if n := encoded.n_unknown:
             done = "removed" if params.tokenize.unknown == "drop" else "replaced"
             decided_by = "tokenize.vocabulary, tokenize.unknown"

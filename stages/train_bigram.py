@@ -2,14 +2,20 @@
 
 from bukva.cli import stage
 from bukva.config.load import read_params
+from bukva.config.schema import TrainGPT
 from stages.training import train
+
+# What params.yaml sets for the GPT only. A lookup table needs none of it.
+FIXED = {"optimizer": "adamw", "micro_batches": 1, "processes": 1, "warmup_steps": 0, "decay_to": 0.0}
+FIXED |= {"weight_decay": 0.0, "beta2": 0.999, "grad_clip": 0.0, "patience": 0}
 
 
 def main() -> None:
     """Train the bigram, and save the weights that have the best score on val."""
     params = read_params()
-    recipe = params.train_bigram
-    train("bigram", params, recipe, {"block_size": recipe.block_size}, "train_bigram.block_size")
+    chosen, shape = params.train_bigram.model_dump(), {"block_size": params.train_bigram.block_size}
+    del chosen["block_size"]
+    train("bigram", params, TrainGPT.model_validate(chosen | FIXED), shape, "train_bigram.block_size")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from bukva.backends.device import prepare
 from bukva.cli.progress import MetricsLog, ProgressBar, Samples, Speed
-from bukva.config.schema import Params, Training
+from bukva.config.schema import Params, TrainGPT
 from bukva.core.errors import BukvaError
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.training import Durability, StopSignal, restore
@@ -24,7 +24,7 @@ from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
 
 
-def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any], block_size_key: str) -> None:
+def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any], block_size_key: str) -> None:
     """Train a model, and write the model and its loss curve. Training uses `recipe.processes` processes.
 
     Args:
@@ -39,14 +39,13 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
     """
     check_prompts(load_tokenizer(Path(paths()["tokens"])), params.sample)
-    processes = int(getattr(recipe, "processes", 1))
-    if processes > 1 and not is_launched():
-        launch(processes)  # every process runs this stage again, and the process with rank 0 writes the outputs
+    if recipe.processes > 1 and not is_launched():
+        launch(recipe.processes)  # every process runs this stage again, and the process with rank 0 writes the outputs
         return
     stage, trained, at = f"train-{model}", trained_models()[model], {name: Path(path) for name, path in paths().items()}
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
-        join(processes, params.compute.device) as group,
+        join(recipe.processes, params.compute.device) as group,
         journal(stage, params, silent=not group.is_leader) as log,
         # only rank 0 saves checkpoints, so on other machines, a signal ends the process immediately
         stop.caught(is_active=group.is_on_leader_machine),

@@ -15,12 +15,8 @@ LOCAL = {
     "path": "-",
     "url": "",
     "sha256": "",
-    "dataset": "",
-    "revision": "",
-    "files": "*",
     "encoding": "auto",
     "text_column": "text",
-    "strict": False,
     "extensions": [],
 }
 

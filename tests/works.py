@@ -29,7 +29,7 @@ def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Ite
 def split(train: float, val: float, test: float, strategy: str = "tail", duplicates: str = "keep") -> Split:
     """Section split of params.yaml."""
     fractions = {"train": train, "val": val, "test": test}
-    return Split.model_validate({"strategy": strategy, "duplicates": duplicates, "duplicate_chars": 31, **fractions})
+    return Split.model_validate({"strategy": strategy, "duplicates": duplicates, **fractions})
 
 
 def save_in_characters(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:

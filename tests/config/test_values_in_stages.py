@@ -29,8 +29,7 @@ pytestmark = pytest.mark.nightly
 
 CASE_SECONDS = 180  # a longer case counts as a hang; the slowest case takes 5 s, and much more on busy cores
 CASE_BYTES = 16 << 30  # memory limit, so that a failing case does not exhaust the machine
-ATTENTION = "attention"  # `bukva attention` reads section evaluate like a stage; it is slow
-STAGES = [*(stage.replace("-", "_") for stage in recorded_stages()), ATTENTION]
+STAGES = [stage.replace("-", "_") for stage in recorded_stages()]
 # The first and the last stage that a section can affect.
 REACHED = {
     "download": ("download", "split"),
@@ -42,7 +41,7 @@ REACHED = {
     "compute": ("train_bigram", "sample"),
     "train_bigram": ("train_bigram", "train_bigram"),
     "train_gpt": ("train_gpt", "train_gpt"),
-    "evaluate": ("tokenize", "attention"),
+    "evaluate": ("evaluate", "evaluate"),
     "sample": ("sample", "sample"),
 }
 
@@ -64,9 +63,8 @@ VALUES = [
 # Larger values are valid, but need too much time or memory for a test; tests/dvc tests several processes.
 LARGEST = {
     "model.n_layer": 3, "model.n_embd": 20, "compute.threads": 20, "train_gpt.processes": 1,
-    "train_bigram.n_steps": 20, "train_bigram.batch_size": 32, "train_bigram.micro_batches": 32,
+    "train_bigram.n_steps": 20, "train_bigram.batch_size": 32,
     "train_gpt.n_steps": 20, "train_gpt.batch_size": 32, "train_gpt.micro_batches": 32,
-    "evaluate.attention_windows": 3, "evaluate.leak_steps": 3, "evaluate.context_chars": 20,
     "evaluate.short_context": 16, "sample.n_chars": 20,
 }  # fmt: skip
 # Values of keys that depend on each other, and values that have failed before.
@@ -77,7 +75,7 @@ COMBINATIONS = [
     {"train_gpt.learning_rate": 1.7e308, "train_gpt.weight_decay": 1.7e308, "train_gpt.optimizer": "adamw"},
     {"sample.temperature": 5e-324, "sample.top_p": 5e-324, "sample.top_k": 10**12},
     {"sample.prompts": ["а\U0001f600"], "sample.unknown": "drop"},
-    {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none", "evaluate.attention_sentence": "Было это"},
+    {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none"},
     {"model.block_size": 3, "evaluate.short_context": 3, "model.ngrams": "input", "model.ngram_orders": [12, 2]},
     *[{"clean.rules": "file", "clean.file": file} for file in VALUES if isinstance(file, str)],
     *[{"download.corpus": "url", "download.url": url, "download.sha256": "a" * 64} for url in VALUES[-3:]],
@@ -133,11 +131,7 @@ def run_here(changes, stages):
     PARAMS.write_text(text, encoding="utf-8")
     try:
         for stage in stages:
-            if stage == ATTENTION:
-                importlib.import_module("bukva.cli.app").attention()
-            else:
-                main = importlib.import_module(f"stages.{stage}").main
-                main()
+            importlib.import_module(f"stages.{stage}").main()
     except BukvaError as error:
         return {"rejected": str(error)}
     except BaseException:

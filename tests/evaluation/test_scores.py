@@ -22,13 +22,13 @@ from bukva.text.tokenizers.char import CharTokenizer
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
 WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
-PARAMS = Evaluate(short_context=2, context_chars=500, attention_sentence="", attention_windows=3, leak_steps=2)
+PARAMS = Evaluate(short_context=2)
 
 
 def evaluated(models, text, params=PARAMS):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, params, score_baselines(text, ngrams, [3, 4], compress(text)))
+    return evaluate(models, text, params, score_baselines(text, ngrams, compress(text)))
 
 
 def text(*names):
@@ -137,11 +137,12 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
 
 
-def test_a_limit_of_characters_takes_a_share_of_every_work():
-    gpt, limited = models()["gpt"], PARAMS.model_copy(update={"context_chars": 50})
+def test_a_limit_of_characters_takes_a_share_of_every_work(monkeypatch):
+    gpt = models()["gpt"]
+    monkeypatch.setattr("bukva.evaluation.scores.CONTEXT_CHARS", 50)
     held_out = text(*THREE)
     whole = evaluated(models(), held_out).nats["gpt"]["val"]  # works of 100, 109 and 1 characters
-    found = value_of_context(gpt, whole, text(*THREE), "val", limited)
+    found = value_of_context(gpt, whole, text(*THREE), "val", PARAMS)
     assert found["chars"] == 24 + 26 + 1
     expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
     assert found["full_bits_per_char"] == pytest.approx(expected)
@@ -213,10 +214,11 @@ def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
     assert sampled(found, held_out) == f"{whole}(112 of 3,999 characters; split.val)"
 
 
-def test_a_short_comparison_of_contexts_is_said(scores):
+def test_a_short_comparison_of_contexts_is_said(scores, monkeypatch):
     assert "context" not in sampled(scores, text(*THREE))
-    short = evaluated(models(), text(*THREE), PARAMS.model_copy(update={"context_chars": 70}))
-    of_context = " and the gain from context (72 of 210 of val, 71 of 96 of test; evaluate.context_chars)"
+    monkeypatch.setattr("bukva.evaluation.scores.CONTEXT_CHARS", 70)
+    short = evaluated(models(), text(*THREE))
+    of_context = " and the gain from context (72 of 210 of val, 71 of 96 of test)"
     assert sampled(short, text(*THREE)) == sampled(scores, text(*THREE)) + of_context
 
 

@@ -18,13 +18,13 @@ from bukva.models.ngrams.counts import bits_of_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
 
-PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
+PARAMS = Evaluate(short_context=2)
 
 
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4], compress(text)))
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, compress(text)))
 
 
 @pytest.fixture(scope="module", params=SPLITS)

@@ -37,7 +37,7 @@ def test_the_recipe_gpt_is_params_yaml():
 @pytest.mark.parametrize("name", [*NAMES, "mine"])
 def test_dvc_makes_of_the_options_what_the_file_says(name):
     (RECIPES / "mine.yaml").write_text(
-        "baselines:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
+        "model:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
     )
     expected = flatten(read_yaml(PARAMS)) | keys(name)
     done = CliRunner().invoke(app, ["recipe", name])

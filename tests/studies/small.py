@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from bukva.backends.device import Machine
-from bukva.config.schema import Evaluate
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 
@@ -12,7 +11,6 @@ CHARS = ["\n", " ", "!", "а", "б", "в", "г"]
 V, T, B, nh = len(CHARS), 11, 3, 2
 TOKENIZER = CharTokenizer(CHARS)
 CPU = Machine(torch.device("cpu"), torch.float32)
-PARAMS = Evaluate(short_context=2, context_chars=50, attention_sentence="", attention_windows=5, leak_steps=3)
 
 
 def gpt(n_layer=2, *, sharp=True):

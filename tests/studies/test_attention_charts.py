@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from studies.small import CPU, PARAMS, TOKENIZER, gpt, random_text
+from studies.small import CPU, TOKENIZER, gpt, random_text
 
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.page.attention_section import section
@@ -19,7 +19,7 @@ LAYERS = HEADS = 2
 @pytest.fixture(scope="module")
 def found():
     return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER,
-                 {"train": random_text(300), "val": random_text(60, seed=5)}, PARAMS, CPU)  # fmt: skip
+                 {"train": random_text(300), "val": random_text(60, seed=5)}, "", CPU)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     splits = {split: tokenizer.encode(text[split]) for split in text}
     torch.manual_seed(1)
     plain = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0)).eval()
-    found = study({"untrained": plain, "trained": plain}, tokenizer, splits, PARAMS, CPU)
+    found = study({"untrained": plain, "trained": plain}, tokenizer, splits, "", CPU)
     assert found["unit"] == unit
     parts = found["parts"]
     assert len(parts) == len(found["weights"]["trained"][0][0]) <= 13

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from studies.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
+from studies.small import CPU, TOKENIZER, T, gpt, nh, random_text
 
 from bukva.studies.attention_study import default_sentence, study
 from bukva.studies.heads import DIFFUSE
@@ -18,8 +18,10 @@ def test_the_default_sentence_is_a_long_enough_line_or_the_beginning():
 @pytest.fixture(scope="module")
 def found():
     splits = {"train": random_text(3000), "val": random_text(400, seed=5)}
-    params = PARAMS.model_copy(update={"attention_sentence": "ба!"})
-    return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER, splits, params, CPU)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bukva.studies.attention_study.WINDOWS", 5)
+        patch.setattr("bukva.studies.attention_study.LEAK_STEPS", 3)
+        return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER, splits, "ба!", CPU)
 
 
 def test_a_study_has_its_numbers_and_can_be_written_as_json(found):

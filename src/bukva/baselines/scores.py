@@ -11,6 +11,7 @@ from bukva.text.scores import Baselines
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.text.tokenizers.char import CharTokenizer
 
+ORDERS = range(3, 9)  # lengths of the n-grams with a row in the table of scores, such as ngram_6
 Rows = dict[str, dict[str, float]]  # bits per character, by name of the split and name of the baseline
 
 
@@ -23,23 +24,22 @@ def compress(text: HeldOut) -> Rows:
     return compressors.scores(chars["train"], {split: chars[split] for split in text.held_out_splits}, n_symbols)
 
 
-def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
+def score(text: HeldOut, ngrams: KneserNey | None, compressed: Rows) -> Baselines:
     """Score the baselines that are counted on the training split, and combine the scores with `compressed`.
 
-    These baselines are the unigram, the exact bigram, and the n-grams of each order in `orders`.
+    These baselines are the unigram, the exact bigram, and the n-grams of each order in ORDERS that is counted.
 
     Args:
         text: all splits.
         ngrams: n-gram counts of the training split. With `None`, n-grams are not scored.
-        orders: n-gram orders to score. Each order is one baseline; for example, order 6 is "ngram_6".
         compressed: scores of the compressors, as returned by `compress`.
     """
     nats = {
         name: {split: nats_by_last_id(scorer, works) for split, works in text.scored.items()}
         for name, scorer in counts.scorers(text.splits["train"], len(text.tokenizer)).items()
     }
-    if ngrams and orders:
-        nats |= _ngram_nats(ngrams, text, sorted(orders))
+    if ngrams and (orders := [order for order in ORDERS if order <= ngrams.max_order]):
+        nats |= _ngram_nats(ngrams, text, orders)
     candidates = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
     best = min(candidates, key=lambda name: float(nats[name]["val"].sum()))
     char_nats = {name: text.char_nats(scored) for name, scored in nats.items()}

@@ -100,7 +100,9 @@ def play(port: Port = 8050) -> None:
 
 
 @app.command()
-def attention() -> None:
+def attention(
+    sentence: Annotated[str, typer.Option(help="Text whose attention is drawn. By default, a line of val.")] = "",
+) -> None:
     """Draw charts that show what the attention heads of the trained GPT attend to. Write them to reports/attention."""
     from bukva.backends.device import prepare
     from bukva.models.folder import load_model
@@ -114,7 +116,7 @@ def attention() -> None:
     untrained, _ = load_model(gpt, "initial", machine.device)
     print("attention: measuring the attention of the GPT before and after training. This takes a while.", flush=True)
     states = {"untrained": untrained, "trained": trained}
-    numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
+    numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), sentence, machine)
     attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
     print(f"attention: wrote the charts and attention.json to {ATTENTION}")
 

@@ -88,7 +88,8 @@ AUTO_OR_LIST = Discriminator(
     custom_error_message="should be auto or a list",
 )
 
-DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+# the dataset, the commit and the pattern of files, in the notation of huggingface_hub
+DATASET = re.compile(r"hf://datasets/(\w[\w.-]*/\w[\w.-]*)(?:@([\w.-]+))?(?:/(.+))?", re.ASCII)
 
 # Requests to a model that MLflow serves: column names, and parameters of a request.
 PROMPT, TEXT = "prompt", "text"  # columns of the input
@@ -129,21 +130,17 @@ class Download(Section):
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
     sha256: Annotated[str, matching(r"([0-9a-f]{64})?", "the 64 hexadecimal digits that sha256sum prints")]
-    dataset: Annotated[str, Field(max_length=200)]
-    revision: Annotated[str, Field(max_length=200)]
-    files: Annotated[str, Field(min_length=1, max_length=1000)]
     encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_check_encoding_name)]
     text_column: Annotated[str, Field(min_length=1)]
-    strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100), EXTENSION]], EACH_ONCE]
 
     @model_validator(mode="after")
     def _check(self) -> "Download":
-        if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
-            raise mistake(
-                "dataset", self.dataset, "is not the name of a dataset on the Hugging Face hub. Use OWNER/NAME"
-            )
-        if "@" in self.url:  # even after / or ?, which a password may contain
+        if self.corpus == "huggingface":
+            if not DATASET.fullmatch(self.url):
+                what = "is not a dataset on the Hugging Face hub. Use hf://datasets/OWNER/NAME@COMMIT"
+                raise mistake("url", redact_url(self.url), what)
+        elif "@" in self.url:  # even after / or ?, which a password may contain
             what = (
                 "has a user name or a password before an @, but params.yaml is committed. Remove them and add the line "
                 "`machine HOST login USER password PASSWORD` to ~/.netrc. If the @ is part of a path, write it as %40"
@@ -183,7 +180,6 @@ class Split(Section):
 
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
     duplicates: Literal["keep", "remove"]
-    duplicate_chars: Annotated[int, Field(ge=31, le=10_000)]
     train: Annotated[float, Field(gt=0, lt=1)]
     val: Annotated[float, Field(gt=0, lt=1)]
     test: Annotated[float, Field(ge=0, lt=1)]
@@ -233,19 +229,9 @@ class Model(Section):
 
 
 class Baselines(Section):
-    """Parameters of stage baselines: the orders (lengths) of n-grams to count, and the orders to score."""
+    """The parameter of stage baselines: the greatest order (length) of the n-grams to count."""
 
     max_order: Annotated[int, Field(ge=0, le=12)]
-    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
-
-    @model_validator(mode="after")
-    def _check(self) -> "Baselines":
-        if self.max_order and self.ngram_orders and max(self.ngram_orders) > self.max_order:
-            what = (
-                f"has an order above `max_order`, which is {self.max_order}. Use a greater `max_order` or lower orders"
-            )
-            raise mistake("ngram_orders", self.ngram_orders, what)
-        return self
 
 
 class Compute(Section):
@@ -258,29 +244,45 @@ class Compute(Section):
 
 
 class Training(Section):
-    """Hyperparameters that the training of the bigram and the training of the GPT have in common."""
+    """Hyperparameters of both trainings."""
 
-    optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
     n_steps: Steps
     batch_size: Count
-    micro_batches: Count
     learning_rate: Rate
-    warmup_steps: CountOrZero
-    decay_to: Fraction
-    weight_decay: Annotated[float, Field(ge=0)]
-    beta2: Annotated[float, Field(gt=0, lt=1)]
-    grad_clip: Annotated[float, Field(ge=0)]
     eval_every: Count
-    patience: CountOrZero
     order: Order
     seed: Seed
 
     @model_validator(mode="after")
     def _check(self) -> "Training":
         for key in ("warmup_steps", "eval_every"):
-            if getattr(self, key) > self.n_steps:
+            if getattr(self, key, 0) > self.n_steps:
                 raise mistake(key, getattr(self, key), f"is more than `n_steps`. Use {self.n_steps} or less")
-        divisor = self.micro_batches * getattr(self, "processes", 1)
+        return self
+
+
+class TrainBigram(Training):
+    """Hyperparameters of the bigram. Its windows can be short, because it uses only one character of context."""
+
+    block_size: Annotated[int, Field(ge=2, le=2**24)]
+
+
+class TrainGPT(Training):
+    """Hyperparameters of the GPT. Its `block_size` is in section `model`."""
+
+    optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
+    micro_batches: Count
+    processes: Annotated[int, Field(ge=1, le=1024)]
+    warmup_steps: CountOrZero
+    decay_to: Fraction
+    weight_decay: Annotated[float, Field(ge=0)]
+    beta2: Annotated[float, Field(gt=0, lt=1)]
+    grad_clip: Annotated[float, Field(ge=0)]
+    patience: CountOrZero
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> "TrainGPT":
+        divisor = self.micro_batches * self.processes
         if self.batch_size % divisor:
             next_multiple = -(-self.batch_size // divisor) * divisor
             what = f"is not divisible by {divisor}, which is `micro_batches` times `processes`. Use {next_multiple}"
@@ -288,30 +290,10 @@ class Training(Section):
         return self
 
 
-class TrainBigram(Training):
-    """Training hyperparameters of the bigram.
-
-    The length of a training window (`block_size`) can be small, because the bigram uses only one character of context.
-    """
-
-    optimizer: Literal["adamw"]  # Muon is for matrices of hidden layers, and the bigram is a lookup table
-    block_size: Annotated[int, Field(ge=2, le=2**24)]
-
-
-class TrainGPT(Training):
-    """Training hyperparameters of the GPT. Its `block_size` is in section `model`."""
-
-    processes: Annotated[int, Field(ge=1, le=1024)]
-
-
 class Evaluate(Section):
-    """Parameters of additional scores in stage evaluate, and of the command `bukva attention`."""
+    """The parameter of an additional score in stage evaluate."""
 
     short_context: Count
-    context_chars: Count
-    attention_sentence: Annotated[str, Field(max_length=2**24)]
-    attention_windows: Count
-    leak_steps: Steps
 
 
 class Sample(Section):

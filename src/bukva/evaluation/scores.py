@@ -31,6 +31,7 @@ from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, sum_counts
 
+CONTEXT_CHARS = 10_000  # characters of a split on which a short context is compared with full windows
 BINS = 20  # number of bins of equal width into which confidences from 0 to 1 are divided
 
 
@@ -139,7 +140,7 @@ def value_of_context(
 ) -> dict[str, float]:
     """Compare the scores of a model with a short context and with full windows, on the same characters.
 
-    The characters are those at the beginning of every work, about `evaluate.context_chars` in total.
+    The characters are those at the beginning of every work, about CONTEXT_CHARS in total.
 
     Args:
         model: model to score with the short context.
@@ -152,7 +153,7 @@ def value_of_context(
         A dict with the length of the short context in ids, both scores in bits per character, their difference
         (`gain_bits_per_char`), and the number of characters.
     """
-    fraction = min(1.0, params.context_chars / sum_counts(text.tokenizer.chars_of, text.splits[split]))
+    fraction = min(1.0, CONTEXT_CHARS / sum_counts(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, fraction)
     # With stride 1, each id has exactly short_context ids of context. The last argument hides earlier ids from n-grams.
     short = text.passage_char_nats(
@@ -195,7 +196,7 @@ def sampled(scores: Scores, text: HeldOut) -> str:
     contexts = [(split, scores.table["context"][split]["chars"], int(text.chars[split].sum())) for split in text.chars]
     of_context = ", ".join(f"{n:,} of {whole:,} of {split}" for split, n, whole in contexts if n < whole)
     parts = [f"the score on train ({train[0]:,} of {train[1]:,} characters; split.val)"] if train[0] < train[1] else []
-    parts += [f"the gain from context ({of_context}; evaluate.context_chars)"] if of_context else []
+    parts += [f"the gain from context ({of_context})"] if of_context else []
     what = " and ".join(text.held_out_splits)
     return f"all of {what} is scored; samples suffice for {' and '.join(parts)}" if parts else ""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
-from bukva.config.schema import Evaluate, Training
+from bukva.config.schema import TrainGPT
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
 from bukva.models.attention import attention_weights
@@ -27,13 +27,15 @@ from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
+WINDOWS = 64  # number of windows of val for the statistics of the heads
+LEAK_STEPS = 120  # number of updates of the models of `leak`
 IDS_PER_WINDOW = 32  # ids scored for each window of the study; each needs one forward pass for each context length
 SENTENCE = 24  # characters of the default sentence; the chart of a longer sentence is not legible
 SEED = 1337
 
 
 def study(
-    states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
+    states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], sentence: str, machine: Machine
 ) -> dict[str, Any]:
     """Study the attention of a GPT before and after training.
 
@@ -41,22 +43,22 @@ def study(
         states: the GPT before and after training, under the keys "untrained" and "trained".
         tokenizer: the tokenizer of the GPT.
         splits: ids of the splits "train" and "val". Statistics are computed on "val".
-        params: the sentence, the number of windows, and the number of updates for `leak`.
+        sentence: the text whose attention weights are shown; "" for a line of "val".
         machine: the device on which `leak` trains its models.
 
     Returns:
         The content of attention.json, except the digest of the weights.
 
     Raises:
-        BukvaError: the sentence of params.yaml has characters outside the vocabulary.
+        BukvaError: the sentence has characters outside the vocabulary.
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
-    sentence = composed(tokenizer, params.attention_sentence) or default_sentence(tokenizer, val, min(SENTENCE, T))
-    check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another sentence, or '' for a line of val")
+    sentence = composed(tokenizer, sentence) or default_sentence(tokenizer, val, min(SENTENCE, T))
+    check_known(tokenizer, sentence, "--sentence", "use another sentence")
     ids = tokenizer.encode(sentence)[:T]
     sentence_ids = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
-    windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
+    windows = spread_windows(val, WINDOWS, T).to(machine.device)  # (N, T)
     return {
         "unit": tokenizer.unit,
         "sentence": tokenizer.decode(ids),
@@ -74,10 +76,10 @@ def study(
         "scale": scale_table(),
         "worth": ablate_heads(gpt, evenly_spaced(val, windows.numel()), tokenizer),
         "context": {
-            "lengths": score_by_context(gpt, val, tokenizer, params.attention_windows * IDS_PER_WINDOW),
+            "lengths": score_by_context(gpt, val, tokenizer, WINDOWS * IDS_PER_WINDOW),
             "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
         },
-        "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
+        "leak": leak(gpt.config, splits, tokenizer, LEAK_STEPS, machine),
         "forecast": forecast(gpt, tokenizer, sentence),
     }
 
@@ -187,8 +189,8 @@ def leak(
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
-    recipe = Training(
-        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, micro_batches=1, learning_rate=0.004,
+    recipe = TrainGPT(
+        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, micro_batches=1, processes=1, learning_rate=0.004,
         warmup_steps=min(20, n_steps), decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0,
         eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from bukva.backends import attach, backend_of
 from bukva.backends.base import TrainingJob
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
-from bukva.config.schema import Training
+from bukva.config.schema import TrainGPT
 from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
@@ -55,7 +55,7 @@ class Task:
     build: Callable[[], LanguageModel]
     windows: Windows
     score_val: ScoreVal
-    recipe: Training
+    recipe: TrainGPT
     machine: Machine
     chars_per_id: float = 1.0
     ngrams: Path | None = None
@@ -67,7 +67,7 @@ class Task:
         config: Config,
         splits: dict[str, Ids],
         tokenizer: Tokenizer,
-        recipe: Training,
+        recipe: TrainGPT,
         machine: Machine,
         ngrams: Path | None = None,
         group: Group = ALONE,
@@ -174,7 +174,7 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
             callback.on_end(state)
 
 
-def update(state: TrainState, recipe: Training, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
+def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
     """Update the weights once. `batch` contains the micro-batches that this process computes.
 
     Returns:
@@ -226,7 +226,7 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     return state.curve[-1]
 
 
-def out_of_patience(state: TrainState, recipe: Training) -> bool:
+def out_of_patience(state: TrainState, recipe: TrainGPT) -> bool:
     """Return whether the validation loss did not improve in the last `recipe.patience` scorings.
 
     With `patience=0`, return False.
@@ -237,7 +237,7 @@ def out_of_patience(state: TrainState, recipe: Training) -> bool:
 # ---- learning rate and random seed of a step
 
 
-def learning_rate(step: int, recipe: Training) -> float:
+def learning_rate(step: int, recipe: TrainGPT) -> float:
     """Return the learning rate of update `step`, counted from 1.
 
     The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times

@@ -79,11 +79,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     close_session()
 
 
-def fetch(target: Path, **changes: object) -> object:
-    return get(target, "huggingface", **({"dataset": "owner/name", "revision": COMMIT} | changes))
+def fetch(target: Path, revision: str = f"@{COMMIT}", files: str = "") -> object:
+    return get(target, "huggingface", url=f"hf://datasets/owner/name{revision}{files}")
 
 
-def fails(target: Path, words: str, **changes: object) -> None:
+def fails(target: Path, words: str, **changes: str) -> None:
     with pytest.raises(BukvaError, match=words) as error:
         fetch(target, **changes)
     assert "\n" not in str(error.value)
@@ -103,7 +103,7 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
         ".cache/evil.txt": b"x",
     }
     hub.lfs = {"data/train-0.parquet"}
-    fetch(target, strict=True)
+    fetch(target)
     assert texts_in(target) == {
         Document("-", "-", "data/train-0.parquet#000000001"): "раз",
         Document("-", "-", "data/train-0.parquet#000000002"): "два",
@@ -111,20 +111,18 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
     }
     assert sorted(path.name for path in target.iterdir()) == ["documents.parquet", "text.txt"]
     assert not [path for _, path, _ in hub.requests if "model.bin" in path or "README" in path or "evil" in path]
-    fetch(target, files="docs/*")
+    fetch(target, files="/docs/*")
     assert list(texts_in(target).values()) == ["ж"]
-    with pytest.raises(BukvaError, match=r"^params\.yaml, download\.files: '\*\.csv' matches no file of owner/name"):
-        fetch(target, files="*.csv")
+    with pytest.raises(BukvaError, match=r"^params\.yaml, download\.url: '\*\.csv' matches no file of owner/name"):
+        fetch(target, files="/*.csv")
 
 
 def test_a_revision_that_is_no_commit_or_unknown_is_an_error_that_names_the_newest(hub, target) -> None:
-    words = (
-        rf"^params\.yaml, download\.revision: .* may change\. Use the newest commit: `-S download\.revision={NEWEST}`$"
-    )
-    for revision in ("", "main"):
+    words = rf"^params\.yaml, download\.url: .* may change\. Use the newest commit: hf://datasets/owner/name@{NEWEST}$"
+    for revision in ("", "@main"):
         fails(target, words, revision=revision)
-    words = rf"owner/name has no commit {'c' * 40}\. Use the newest commit: `-S download\.revision={NEWEST}`$"
-    fails(target, words, revision="c" * 40)
+    words = rf"owner/name has no commit {'c' * 40}\. Use the newest commit: hf://datasets/owner/name@{NEWEST}$"
+    fails(target, words, revision="@" + "c" * 40)
 
 
 def test_what_is_no_hub_or_does_not_answer_is_an_error(hub, target, monkeypatch) -> None:
@@ -168,7 +166,7 @@ def test_nothing_is_written_outside_of_the_target_and_no_telemetry_is_sent(hub, 
     tests = Path(__file__).parents[2]
     env = {"HOME": str(home), "HF_ENDPOINT": hub.address, "PYTHONPATH": f"{tests.parent / 'src'}:{tests}"}
     env |= {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR")}
-    call = f"get(Path({str(tmp_path / 'raw')!r}), 'huggingface', dataset='owner/name', revision={COMMIT!r})"
+    call = f"get(Path({str(tmp_path / 'raw')!r}), 'huggingface', url='hf://datasets/owner/name@{COMMIT}')"
     program = f"from pathlib import Path; from downloads import get; {call}"
     run = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from bukva.config.messages import shorten
-from bukva.config.schema import Download
+from bukva.config.schema import DATASET, Download
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder, resolve_existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
@@ -77,8 +77,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         files, rows or texts that were left out or for which something was guessed.
 
     Raises:
-        ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text. If
-            `params.strict` is true, each file or row without readable text is also an error.
+        ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text.
     """
     options = _read_options(params)
     findings = options.findings
@@ -118,7 +117,7 @@ def _read_options(params: Download) -> ReadOptions:
     """Return the options for reading the files of the corpus that `params` names."""
     if params.corpus not in ("local", "url", "huggingface"):
         return ReadOptions(Findings(strict=True))
-    return ReadOptions(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
+    return ReadOptions(Findings(), params.encoding, params.text_column, tuple(params.extensions))
 
 
 def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
@@ -134,9 +133,10 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
             return _in_archive(file, scratch, options, note) if is_archive(file) else _downloaded_file(file, options)
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: options.reader(path) is not None
-            fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
+            dataset, commit, files = DATASET.findall(params.url)[0]
+            fetch_dataset(dataset, commit, files or "*", is_read, folder, on_bytes)
             # the folders of a dataset have names such as data, train or en; they are not authors
-            return works_in_folder(folder, params.dataset, options, levels=False)
+            return works_in_folder(folder, dataset, options, levels=False)
         case name:
             return _registered(registry()[name], options, scratch, on_bytes, note)
 

@@ -74,7 +74,7 @@ def fetch_dataset(
         no_hub = f"there is no connection, or the server is not a Hugging Face hub ({type(error).__name__})"
         why = f"the hub responded with status {status}" if status else no_hub
         advice = (
-            "Check the network and download.dataset. A private or gated dataset needs a token in the environment "
+            "Check the network and download.url. A private or gated dataset needs a token in the environment "
             "variable HF_TOKEN. If the dataset is gated, first accept its conditions on this page"
         )
         raise BukvaError(f"{redact_url(api.endpoint)}/datasets/{dataset}: {why}. {advice}.") from None
@@ -92,7 +92,7 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
         except RevisionNotFoundError:
             why, branch = f"{dataset} has no commit {revision}", None
     newest = api.dataset_info(dataset, revision=branch, timeout=TIMEOUT_SECONDS).sha
-    raise BukvaError(f"params.yaml, download.revision: {why}. Use the newest commit: `-S download.revision={newest}`")
+    raise BukvaError(f"params.yaml, download.url: {why}. Use the newest commit: hf://datasets/{dataset}@{newest}")
 
 
 def _chosen(
@@ -106,7 +106,7 @@ def _chosen(
         known = ", ".join(sorted(matching or names)[:SHOWN]) or "no files"
         why = f"{pattern!r} matches no file of {dataset} that can be read"
         more = " ..." if len(names) > SHOWN else ""
-        raise BukvaError(f"params.yaml, download.files: {why}. The dataset has {known}{more}.")
+        raise BukvaError(f"params.yaml, download.url: {why}. The dataset has {known}{more}.")
     return [names[name] for name in chosen]
 
 

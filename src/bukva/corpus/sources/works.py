@@ -37,9 +37,9 @@ MAX_NAMED = 20
 # Each key is a kind of finding, and the name of the metric that counts the findings of this kind. The value is what was
 # counted, and the message to the user, in which the count replaces {}.
 KINDS = {
-    "files_without_text": ("file", "Left out {} without text (download.strict=false)"),
-    "files_unreadable": ("file", "Left out {} because of errors (download.strict=false)"),
-    "bad_rows": ("row", "Left out {} of tables because of errors (download.strict=false)"),
+    "files_without_text": ("file", "Left out {} without text"),
+    "files_unreadable": ("file", "Left out {} because of errors"),
+    "bad_rows": ("row", "Left out {} of tables because of errors"),
     "files_in_detected_encoding": ("file", "Read {} in a detected encoding (download.encoding)"),
     "files_with_names_inside": ("file", "Found an author, title or year that paths and info.csv do not contain in {}"),
     "epubs_without_all_chapters": ("epub", "Did not find all chapters of {}; the other chapters were read"),
@@ -77,7 +77,7 @@ class Findings:
         names: names of the first files or rows of each kind, by kind. They are shown in the messages to the user.
     """
 
-    def __init__(self, strict: bool) -> None:
+    def __init__(self, strict: bool = False) -> None:
         self.strict = strict
         self.counts = Counter(dict.fromkeys(KINDS, 0))
         self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}

@@ -27,6 +27,7 @@ from bukva.text.splits import SPLITS, Spans
 if TYPE_CHECKING:
     import pandas as pd
 
+REPEAT_CHARS = 60  # minimum length of a passage that is cut out of train because val or test has it
 ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three passes are usually enough
 
 Ints = npt.NDArray[np.int64]
@@ -61,7 +62,7 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
         whole = spans(table, split)
         held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
         held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
-        remaining = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
+        remaining = cut_from(codes, held_out, text, whole["train"], _works(table), REPEAT_CHARS)
     if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
             "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "

@@ -8,7 +8,7 @@ from typing import cast
 
 import torch
 
-from bukva.config.schema import Training
+from bukva.config.schema import TrainGPT
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers
 
@@ -19,7 +19,7 @@ OPTIMIZERS = {
 }
 
 
-def build_optimizer(model: LanguageModel, recipe: Training, dtype: torch.dtype = torch.float32) -> Optimizers:
+def build_optimizer(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype = torch.float32) -> Optimizers:
     """Build the optimizer `recipe.optimizer` for all parameters of `model`.
 
     Muon computes its matrix products in precision `dtype`. AdamW ignores `dtype`.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bukva.config.schema import Training
+from bukva.config.schema import TrainGPT
 from bukva.models.base import LanguageModel
 
 
@@ -75,12 +75,12 @@ class Optimizers:
             self.make_capturable(self._rate.device)
 
 
-def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for Muon)
+def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for Muon)
     """Build AdamW for all parameters of a model. The argument `dtype` is not used."""
     return Optimizers([adamw(list(model.parameters()), recipe)])
 
 
-def adamw(parameters: list[nn.Parameter], recipe: Training) -> torch.optim.Optimizer:
+def adamw(parameters: list[nn.Parameter], recipe: TrainGPT) -> torch.optim.Optimizer:
     """Build AdamW for `parameters`. Weight decay applies to matrices, but not to vectors (gains and biases)."""
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bukva.config.schema import Training
+from bukva.config.schema import TrainGPT
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers, adamw
 
@@ -40,7 +40,7 @@ ADAMW_SIZE = 0.2  # root mean square of an AdamW update, as a multiple of the le
 MOMENTUM = 0.95
 
 
-def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:
+def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimizers:
     """Build Muon for the weight matrices of hidden layers, and AdamW for all other parameters.
 
     AdamW updates vectors (gains and biases), embeddings and the output layer. Muon does not update embeddings and the

@@ -48,7 +48,7 @@ def printable(name: str) -> str:
 class BadTextError(BukvaError):
     """Error for a file or row without readable text.
 
-    With download.strict=false, stage download leaves out the file or row, and counts it under `kind`.
+    Stage download leaves out the file or row, and counts it under `kind`.
 
     Args:
         display_name: path of the file as the message shows it. For a row of a table, it has the form `path, row 3`.
