@@ -1,7 +1,7 @@
-"""Read params.yaml and validate it. The result is a frozen `Params` object.
+"""Read and validate params.yaml.
 
-Every stage validates the whole file when the stage starts, so that a mistake stops the first stage that runs. The file
-is read with DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string.
+Every stage validates the whole file, so that a mistake stops the first stage that runs. The parser is that of DVC
+(ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string.
 """
 
 from collections.abc import Mapping
@@ -18,21 +18,12 @@ PARAMS = Path("params.yaml")
 
 
 def read_params(path: Path = PARAMS) -> Params:
-    """Read and validate params.yaml.
-
-    Raises:
-        ParamsError: the file cannot be read or has mistakes. The message has one line for each mistake. The line
-            contains the section, the key, the value and the valid values.
-    """
+    """Return the parameters. ParamsError: the file cannot be read, or has mistakes (one line each)."""
     return parse_params(read_yaml(path), str(path))
 
 
 def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
-    """Return the sections of a YAML file such as params.yaml, by section name, without validating them.
-
-    Raises:
-        ParamsError: the file is missing, unreadable or not YAML, or its content is not a mapping.
-    """
+    """Return the sections of a YAML file such as params.yaml, by name. ParamsError: it is no such file."""
     raw = read_any_yaml(path)
     if isinstance(raw, dict):
         return raw
@@ -41,11 +32,7 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
 
 
 def read_any_yaml(path: Path) -> Any:
-    """Return the content of a YAML file, or None if the file is empty.
-
-    Raises:
-        ParamsError: the file is missing, unreadable, or not YAML.
-    """
+    """Return the content of a YAML file. ParamsError: the file is missing, unreadable, or not YAML."""
     from ruamel.yaml import YAML
 
     try:
@@ -60,15 +47,7 @@ def read_any_yaml(path: Path) -> Any:
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:
-    """Validate the sections of a params.yaml that has already been read.
-
-    Args:
-        raw: the keys and values of each section, by section name (the result of `read_yaml`).
-        where: name of the file, for error messages.
-
-    Raises:
-        ParamsError: the sections have mistakes. The message has one line for each mistake.
-    """
+    """Validate what `read_yaml` returned. `where`: name of the file, for the ParamsError."""
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
@@ -77,10 +56,7 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested dicts to one dict with dotted keys, as DVC shows them.
-
-    For example, {"model": {"n_head": 4}} becomes {"model.n_head": 4}. `prefix` is put before each key.
-    """
+    """Return for {"model": {"n_head": 4}} the dict {"model.n_head": 4}."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}

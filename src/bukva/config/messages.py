@@ -1,4 +1,4 @@
-"""Write error messages for mistakes in params.yaml, with the section, the key, the value and the valid values."""
+"""Messages about mistakes in params.yaml: section, key, value and valid values."""
 
 import difflib
 import re
@@ -15,23 +15,16 @@ AUTO, LIST = "is auto", "is a list"  # tags of unions; pydantic adds them to the
 
 
 def mistake(key: str, value: object, what: str) -> ValueError:
-    """Return an error that a pydantic validator can raise.
-
-    Args:
-        key: key in the section that is validated, or "" if the validator belongs to a single key.
-        value: the wrong value.
-        what: the message after the value. It says what is wrong and what to do.
-    """
+    """Return an error for a validator. `key`: "" for a validator of one key; `what`: the end of the message."""
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
 
 def one_or_another(names: list[str]) -> str:
-    """Join names as in "a, b or c"."""
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
-    """Return the message for one validation error of pydantic. `sections` is the model class of the validated data."""
+    """Return the message for one validation error of pydantic in data of the class `sections`."""
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
@@ -65,10 +58,7 @@ shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:
-    """Return the message of the YAML parser, with line and column if they are known.
-
-    Text that the parser quotes from the file is removed, because the file may contain secrets.
-    """
+    """Return the parser's message with line and column, without quoted text, which may hold secrets."""
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):

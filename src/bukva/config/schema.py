@@ -23,12 +23,22 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import literal_schema
 
-from bukva.config import names
 from bukva.config.messages import AUTO, LIST, mistake, one_or_another
 from bukva.core.errors import redact_url
 
 RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
 RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
+
+ENCODINGS = (
+    "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
+    "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
+    "gb18030", "big5hkscs", "cp932", "euc-jp", "cp949",
+    "cp1252", "iso8859-15", "mac-roman", "cp1250", "iso8859-2", "iso8859-16", "cp1257", "iso8859-13",
+    "cp1253", "iso8859-7", "cp1254", "cp1255", "iso8859-8", "cp1256", "iso8859-6", "cp1258", "cp874",
+    "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
+    "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
+    "iso2022-jp", "iso2022-kr", "hz", "shift-jis", "euc-kr", "big5",
+)  # fmt: skip
 
 
 def one_of(*values: str) -> GetPydanticSchema:
@@ -53,19 +63,19 @@ def _each_once(items: list[Any]) -> list[Any]:
     return items
 
 
-# encoding -> larger encoding in names.ENCODINGS that contains it
+# encoding -> larger encoding in ENCODINGS that contains it
 SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": "gb18030"}
 
 
 def _check_encoding_name(encoding: object) -> object:
-    """Reject aliases of the encodings in `names.ENCODINGS`, such as windows-1251 for cp1251."""
-    if not isinstance(encoding, str) or encoding in names.ENCODINGS:
+    """Reject aliases of the encodings in `ENCODINGS`, such as windows-1251 for cp1251."""
+    if not isinstance(encoding, str) or encoding in ENCODINGS:
         return encoding
     try:
         meant = codecs.lookup(encoding).name
     except (LookupError, ValueError):
         return encoding
-    for name in names.ENCODINGS[1:]:  # [0] is auto
+    for name in ENCODINGS[1:]:  # [0] is auto
         if codecs.lookup(name).name == SUBSETS.get(meant, meant):
             raise mistake("", encoding, f"is another name of {name}. Use {name}")
     return encoding
@@ -130,7 +140,7 @@ class Download(Section):
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
     sha256: Annotated[str, matching(r"([0-9a-f]{64})?", "the 64 hexadecimal digits that sha256sum prints")]
-    encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_check_encoding_name)]
+    encoding: Annotated[str, one_of(*ENCODINGS), BeforeValidator(_check_encoding_name)]
     text_column: Annotated[str, Field(min_length=1)]
     extensions: Annotated[list[Annotated[str, Field(max_length=100), EXTENSION]], EACH_ONCE]
 
@@ -168,7 +178,7 @@ class Clean(Section):
 class Tokenize(Section):
     """Parameters of the tokenizer and its vocabulary."""
 
-    kind: Annotated[str, one_of(*names.TOKENIZERS)]
+    kind: Literal["char", "byte", "bpe"]
     vocabulary: Literal["all", "train"]
     unknown: Unknown
     # at least the 256 bytes and one merge; at most MAX_SYMBOLS of stage tokenize
@@ -202,8 +212,8 @@ class Model(Section):
     block_size: Annotated[int, Field(ge=2, le=2**24)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
     positions: Literal["learned", "rotary", "none"]
-    norm: Annotated[str, one_of(*names.NORMS)]
-    activation: Annotated[str, one_of(*names.ACTIVATIONS)]
+    norm: Literal["layernorm", "rmsnorm"]
+    activation: Literal["gelu", "relu", "relu2"]
     qk_norm: bool
     bias: bool
     tie_weights: bool
@@ -270,7 +280,7 @@ class TrainBigram(Training):
 class TrainGPT(Training):
     """Hyperparameters of the GPT. Its `block_size` is in section `model`."""
 
-    optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
+    optimizer: Literal["adamw", "muon"]
     micro_batches: Count
     processes: Annotated[int, Field(ge=1, le=1024)]
     warmup_steps: CountOrZero

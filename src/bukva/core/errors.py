@@ -1,36 +1,24 @@
-"""Define errors with messages for users, and hide secrets in URLs.
-
-A message says where the problem is, what happened, and what to do or which values are valid. Passwords and tokens in
-URLs must not reach a message, a log or an experiment tracker.
-"""
+"""Errors with messages for users, and URLs without their secrets."""
 
 import errno
 import re
 
 
 class BukvaError(Exception):
-    """An expected error, such as a mistake in the input, with a message for the user.
-
-    A stage prints the message without a traceback and exits with `exit_status` (bukva.cli.stage). Other exceptions are
-    treated as bugs and keep their traceback, unless `message_for` knows a message for them. An example is a full disk.
-    """
+    """An expected error. A stage prints its message, without a traceback, and exits with `exit_status`."""
 
     exit_status = 1
 
 
 class ParamsError(BukvaError):
-    """A mistake in params.yaml, or in a file or text that a parameter refers to.
+    """A mistake in params.yaml, or in a file that a parameter names.
 
-    After the message, a stage prints the command that undoes the edit of params.yaml. The edit should be undone because
-    DVC may already have removed outputs of the stage.
+    A stage then also prints how to undo the edit, because DVC may already have removed outputs.
     """
 
 
 class PeerLostError(BukvaError):
-    """Another machine that takes part in the training has stopped or does not respond.
-
-    Nothing is wrong on this machine, and a retry may succeed.
-    """
+    """Another machine of the training has stopped or does not respond. A retry may succeed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -67,8 +55,7 @@ HIDDEN = "***"
 def redact_url(url: str) -> str:
     """Replace user and password in a URL with ***, and remove the query and the fragment.
 
-    A password that is not escaped may contain @ : / ? and #. If it is unclear where the password ends, everything after
-    the scheme is hidden.
+    A password may contain @ : / ? and #. If it is unclear where it ends, everything after the scheme is hidden.
     """
     match = SCHEME.match(url)
     scheme = match[0] if match else ""
@@ -82,5 +69,5 @@ def redact_url(url: str) -> str:
 
 
 def redact_text(text: object) -> str:
-    """Hide the user, password, query and fragment of every URL in a text (see `redact_url`)."""
+    """Apply `redact_url` to every URL in a text."""
     return URL.sub(lambda match: redact_url(match[0]), str(text))

@@ -1,8 +1,7 @@
 """Write files atomically, and find the folder of the project.
 
-Every output is first written under a temporary name in the same folder, then flushed to the disk and renamed. So a
-killed process or a full disk never leaves half a file under a final name. The temporary name is always `.NAME.part`, so
-the next run overwrites the unfinished files of a killed run.
+Everything is written as `.NAME.part` in its final folder, flushed to the disk and renamed. So a killed process or a
+full disk leaves no half file under a final name, and the next run overwrites what was unfinished.
 """
 
 import contextlib
@@ -19,12 +18,10 @@ PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses a
 
 
 def project_root() -> Path:
-    """Return the root folder of the original repository, also in a stage that runs in a temporary copy of it.
+    """Return the root of the original repository, also in a stage that runs in a temporary copy of it.
 
-    DVC runs a stage in a temporary copy with `dvc exp run --temp` or in its queue. It sets DVC_ROOT to the original
-    folder. A worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary.
-    Without these variables, the root is the nearest folder that contains .dvc: the current folder or a folder above it.
-    If there is no such folder, the root is the current folder.
+    DVC sets DVC_ROOT there, and a sweep sets BUKVA_ROOT in its clones. Otherwise it is the nearest folder with .dvc, at
+    or above the current one, or else the current folder.
     """
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -33,18 +30,16 @@ def project_root() -> Path:
 
 
 def resolve_path(path: str | Path) -> Path:
-    """Resolve a path that a user wrote. The path may start with ~ for the home folder.
+    """Resolve a path that a user wrote, relative to the current folder if it exists there, else to the project root.
 
-    If the current folder contains the file of a relative path, this file is used. Otherwise, the path refers to the
-    project root. The current folder comes first because it may be a temporary copy of the project, in which DVC runs an
-    experiment. DVC records the digest of the file in this copy.
+    The current folder may be a temporary copy of the project, in which DVC records the digests of files.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
 def resolve_existing(path: str) -> Path | None:
-    """Resolve a path that a user wrote (see `resolve_path`). Return None if the path does not exist."""
+    """Return None if the path does not exist."""
     try:
         resolved = resolve_path(path)
         return resolved if resolved.exists() else None
@@ -54,10 +49,7 @@ def resolve_existing(path: str) -> Path | None:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`. When the with block ends, rename the file to `path`.
-
-    If the block raises an error, the temporary file is removed and `path` is unchanged.
-    """
+    """Yield a temporary path, and rename it to `path` when the with block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.part")
     try:
@@ -72,10 +64,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder next to `path`. When the with block ends, replace `path` with this folder.
-
-    If the block raises an error, the temporary folder is removed and `path` is unchanged.
-    """
+    """Yield a new temporary folder, and replace `path` with it when the with block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
 
@@ -102,16 +91,13 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically. Line endings are written unchanged."""
+    """Write UTF-8 text atomically, with its line endings unchanged."""
     with atomic_file(path) as unfinished:
         unfinished.write_bytes(text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON atomically.
-
-    The indent is two spaces, keys keep their order, and letters such as Cyrillic are not escaped.
-    """
+    """Write JSON atomically, with an indent of two and letters as they are."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -120,7 +106,6 @@ def read_json(path: Path) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 digest of a file as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

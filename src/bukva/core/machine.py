@@ -1,7 +1,4 @@
-"""Find out how many cores this process may use.
-
-Also set options of the thread libraries and of the memory allocator.
-"""
+"""The cores that this process may use, and options of the thread libraries and the memory allocator."""
 
 import contextlib
 import ctypes
@@ -22,13 +19,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
 def prepare_torch() -> None:
     """Set two environment variables for torch, unless the user has set them. Call this before importing torch.
 
-    GOMP_SPINCOUNT sets how long an idle OpenMP thread spins, which means that it waits without giving up its core. With
-    the default, training is very slow if other programs also use the cores, because spinning threads occupy cores that
-    working threads need. The value does not affect results.
-
-    THP_MEM_ALLOC_ENABLE makes torch request memory pages of 2 MB for large tensors. These tensors are freed and
-    allocated again at each update. With a vocabulary of thousands of characters, allocating pages of 4 kB took more
-    than half of the training time.
+    GOMP_SPINCOUNT: how long an idle OpenMP thread keeps its core. With the default, training is very slow beside other
+    programs. THP_MEM_ALLOC_ENABLE: pages of 2 MB for large tensors. With a vocabulary of thousands of characters,
+    pages of 4 kB took more than half of the training time.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
@@ -36,11 +29,7 @@ def prepare_torch() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep freed blocks of up to 32 MB in this process instead of returning them to the kernel.
-
-    Otherwise, the memory of tensors is returned and requested again at each update, and the kernel fills every new page
-    with zeros. This function does nothing if the C library is not glibc.
-    """
+    """Make glibc keep freed blocks of up to 32 MB, so that no update waits for new pages."""
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest value that glibc accepts
@@ -55,10 +44,7 @@ def processor() -> str:
 
 
 def n_cores() -> int:
-    """Return the number of cores that this process may use, within the quota of its container.
-
-    The variable OMP_NUM_THREADS can lower the number. On a cluster, Ray sets this variable.
-    """
+    """Return how many cores this process may use: its affinity, its container's quota, OMP_NUM_THREADS (set by Ray)."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     cores = max(1, round(min(cores, cpu_quota())))  # more threads would spend the quota waiting for each other
     requested = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
@@ -66,10 +52,7 @@ def n_cores() -> int:
 
 
 def cpu_quota() -> float:
-    """Return the number of cores that the control groups of this process allow, such as 1.5.
-
-    Control groups (cgroups) limit the resources of containers on Linux. Without a limit, the result is infinity.
-    """
+    """Return the number of cores, such as 1.5, that the control groups of this process allow, or infinity."""
     limits = [*_limits("cpu.max"), *_limits("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     return min((quota / period for quota, period in limits), default=math.inf)
 

@@ -1,9 +1,4 @@
-"""Stop a stage when its DVC process ends, start processes that outlive a stage, and find ports for local servers.
-
-If DVC is killed, the process of its stage keeps running. The next `dvc repro` would start a second process that writes
-the same files. To prevent this, a stage sends SIGTERM to itself when its DVC process ends. A training then saves a
-checkpoint before it stops.
-"""
+"""Stop a stage when its DVC process ends, start processes that outlive a stage, and find ports."""
 
 import contextlib
 import ctypes
@@ -30,13 +25,15 @@ HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other
 
 
 def end_with_dvc() -> None:
-    """Start a thread that sends SIGTERM to this process when DVC has ended. Do nothing outside a DVC stage."""
+    """Send SIGTERM to this process when its DVC process has ended. Do nothing outside a DVC stage.
+
+    Otherwise the stage of a killed DVC would write the same files as the next one.
+    """
     if "DVC_STAGE" in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
 
 def _watch() -> None:
-    """Wait until DVC has ended, then send SIGTERM to this process."""
     watched = _watched()
     with contextlib.suppress(psutil.NoSuchProcess):
         while watched and watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
@@ -67,33 +64,24 @@ def _is_dvc(words: list[str]) -> bool:
 
 
 def die_with_parent() -> None:
-    """Make Linux send SIGTERM to this process when the thread that started it ends.
-
-    Pass this function to `Popen` as `preexec_fn`.
-    """
+    """Make Linux send SIGTERM to this process when its parent ends. Pass this function to Popen as `preexec_fn`."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def python_path() -> str:
-    """Return a value of PYTHONPATH with which child processes can import bukva from any current folder.
+    """Return a PYTHONPATH with which child processes can import bukva.
 
-    The path begins with the folder from which this process imported bukva. This folder may be in a temporary copy of
-    the project, which DVC deletes after the experiment. For this case, the same folder of the original repository
+    It begins with the copy that this process imported. DVC deletes a temporary copy, so that of the original repository
     follows.
     """
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
 def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start a Python module as a process that outlives this process. It runs in the folder of the original repository.
+    """Run `python -m module` in a session of its own, in the original repository, so that it outlives this process.
 
-    The new process has its own session, so Ctrl-C does not reach it. Its output is appended to the file LOG.
-
-    Args:
-        module: name of the module, for `python -m`.
-        arguments: command-line arguments.
-        environment: variables to set in addition to the environment of this process.
+    Its output is appended to LOG. `environment`: variables to add to those of this process.
     """
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,10 +98,7 @@ def start_detached(module: str, *arguments: str, **environment: str) -> subproce
 
 
 def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait at most `seconds`, and return whether `process` has ended with an error.
-
-    If the process is still running after this time, it keeps running and the result is False.
-    """
+    """Wait at most `seconds`, and return whether the process has ended with an error. It may keep running."""
     try:
         return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
@@ -122,13 +107,13 @@ def fails_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def leave_running(process: subprocess.Popen[bytes]) -> None:
-    """Suppress Python's warning when the object `process` is garbage-collected while the process is still running."""
+    """Suppress Python's warning about a process that is still running when its object is deleted."""
     process.returncode = 0
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state before it ends."""
+    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -137,7 +122,7 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on `port`, or on the next free port if `port` is in use."""
+    """Return a socket that listens on `port`, or on the next free port."""
     while True:
         try:
             return socket.create_server((HOST, port))
@@ -152,6 +137,5 @@ def free_port(port: int) -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether a process on this machine listens on `port`."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

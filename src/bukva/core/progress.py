@@ -1,7 +1,4 @@
-"""Show progress bars for long tasks.
-
-A bar appears only on a terminal, and not in log files such as those of DVC's queue.
-"""
+"""Progress bars for long tasks. They appear on terminals only, not in files such as the logs of DVC's queue."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -16,11 +13,11 @@ OnProgress = Callable[[int], None]  # called with the number of characters that 
 
 
 def no_progress(n_chars: int) -> None:
-    """Progress callback that does nothing."""
+    """Show nothing."""
 
 
 def duration(seconds: float) -> str:
-    """Format a number of seconds, for example as `8 s`, `2 min 05 s` or `3 h 20 min`."""
+    """Format for example `8 s`, `2 min 05 s` or `3 h 20 min`."""
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
@@ -28,14 +25,7 @@ def duration(seconds: float) -> str:
 
 
 def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
-    """Return a progress bar. It appears only on a terminal and after QUIET_SECONDS.
-
-    Args:
-        what: title of the task.
-        total: size of the whole task in the unit `unit`, or None if unknown.
-        unit: name of the unit, such as "characters".
-        scale: whether to shorten large numbers, for example to 12.3k.
-    """
+    """Return a bar with a title. `total`: size of the task in `unit`s; `scale`: shorten numbers as in 12.3k."""
     return tqdm(
         None, what, total, unit=f" {unit}", unit_scale=scale, delay=QUIET_SECONDS, disable=None, dynamic_ncols=True
     )
@@ -43,11 +33,7 @@ def tqdm_bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tq
 
 @contextmanager
 def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar for a transfer of bytes, with the title `what`.
-
-    Yield a function that updates the bar. Its arguments are the number of bytes transferred so far and the number of
-    bytes of the whole transfer (None if unknown).
-    """
+    """Yield a function to call with the bytes transferred so far, and with their total or None."""
     with tqdm_bar(what, None, "B") as shown:
 
         def report(n_bytes: int, total: int | None) -> None:
@@ -59,21 +45,13 @@ def transfer_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def progress_bar(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
-    """Show a progress bar with the title `what` for a task of `total` units, such as characters.
-
-    Yield a function that advances the bar. Its argument is the number of units finished since its last call. Any thread
-    may call the function.
-    """
+    """Yield a function, for any thread, to call with the number of units finished since its last call."""
     with tqdm_bar(what, total, f"{unit}s") as shown:
         yield shown.update
 
 
 def with_progress(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the texts unchanged, and show a progress bar with the title `what`.
-
-    The bar advances by the length of a text when the caller asks for the next text. `total` is the length of all texts
-    together.
-    """
+    """Yield the texts, and show a bar that advances by their lengths up to `total`."""
     with progress_bar(what, total) as add:
         for text in texts:
             yield text

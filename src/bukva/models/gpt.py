@@ -30,7 +30,6 @@ def relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
-# bukva.config.names repeats the keys of these two dicts, because params.yaml is checked without importing torch
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
