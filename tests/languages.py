@@ -10,7 +10,6 @@ CHARS of them, 300, 3,000 and 20,000 by default.
 
 import argparse
 import gettext
-import io
 import random
 import sys
 import unicodedata
@@ -174,10 +173,10 @@ def _tone_last(char: str) -> str:
 def is_read(raw: bytes, encoding: str) -> tuple[bool, str]:
     """Return whether the detected encoding gives the text that was encoded, and its name."""
     try:
-        name = detect_encoding(lambda: io.BytesIO(raw))
+        name = detect_encoding(raw)
     except BadEncodingError as error:
         return False, str(error)
-    return "".join(decode(io.BytesIO(raw), name)) == raw.decode(encoding), name
+    return decode(raw, name) == raw.decode(encoding), name
 
 
 def translations(folder: Path, language: str, encoding: str, chars: int) -> bytes:

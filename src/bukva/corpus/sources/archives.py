@@ -60,12 +60,8 @@ class _BoundedReader(io.BufferedReader):
     """File reader that raises an error for an archive whose headers would need too much memory or time.
 
     zipfile creates an object for every entry before it returns the first one, and tarfile reads headers of any length.
-    A tar header can also place the next header at a very distant position. In a .tar.gz, everything up to this position
-    would be decompressed.
-
-    Attributes:
-        header_bytes_left: number of bytes that may still be read. After checking the headers, callers set it to
-            `sys.maxsize` to lift the limit.
+    A tar header can also place the next header at a very distant position, and a .tar.gz would be decompressed up to
+    it. After checking the headers, callers lift the limit by setting `header_bytes_left`.
     """
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
@@ -87,12 +83,12 @@ class _BoundedReader(io.BufferedReader):
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether a file begins with the magic bytes of a zip. The file name is ignored."""
+    """Return whether a file has the magic bytes of a zip."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file has the magic bytes of a zip, tar or gzip. The file name is ignored."""
+    """Return whether a file has the magic bytes of a zip, tar or gzip."""
     head = _head(path)
     return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
@@ -100,19 +96,15 @@ def is_archive(path: Path) -> bool:
 def unpack(archive: Path, folder: Path) -> list[str]:
     """Unpack a .zip, .tar, .tar.gz or .tgz into `folder`, which must not exist yet.
 
-    After an error, `folder` may be incomplete, and the caller must delete it.
-
-    All headers are read and checked before the first file is written. A truncated archive is not always detected: a tar
-    can be cut between two entries, and the checksum at the end of a gzip is not read. Only a digest proves that an
-    archive is complete.
+    All headers are checked before the first file is written. After an error, `folder` may be incomplete, and the caller
+    must delete it. A truncated archive is not always detected; only a digest proves that it is complete.
 
     Returns:
-        The file names in a zip whose encoding was guessed, each as `name (encoding)`. For a tar, the list is empty,
-        because names in a tar must be UTF-8.
+        The file names in a zip whose encoding was guessed, each as `name (encoding)`.
 
     Raises:
-        BukvaError: the archive is damaged, or has more than MAX_ENTRIES entries or more than MAX_BYTES bytes; or an
-            entry is neither a regular file nor a folder, or would be written outside `folder`.
+        BukvaError: the archive is damaged, has more than MAX_ENTRIES entries or MAX_BYTES bytes, or has an entry that
+            is neither a regular file nor a folder, or would be written outside `folder`.
     """
     folder.mkdir(parents=True)
     try:
@@ -145,8 +137,7 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
     Raises:
         BukvaError: the zip has too many entries or bytes, or an entry that is not allowed (see `unpack`).
-        Exceptions of DAMAGED: the zip is damaged. The caller must turn such an exception into a BukvaError that names
-            the file.
+        Exceptions of DAMAGED: the zip is damaged. The caller must name the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
@@ -162,7 +153,7 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the most probable encoding in NAME_ENCODINGS that can decode all file names in a zip."""
+    """Return the most probable encoding that can decode all file names in a zip."""
     import chardet
 
     reader.header_bytes_left = MAX_HEADER_BYTES

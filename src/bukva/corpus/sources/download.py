@@ -1,7 +1,6 @@
-"""Read a corpus from disk or download it, and write it as a collection of works.
+"""Read the corpus that download.corpus names from disk or download it, and write it as a collection of works.
 
-The parameter download.corpus names the corpus. A collection is one text that contains all works, and a table of the
-works (see bukva.text.collection). Downloaded content is verified if its digest is known.
+Downloaded content is verified if its digest is known.
 """
 
 import hashlib
@@ -42,14 +41,11 @@ REGISTRY = Path(__file__).with_name("sources.yaml")
 class Source:
     """One corpus of sources.yaml, which is a single text or an archive of texts.
 
-    Attributes:
-        url: URL of the text or archive.
-        file: file name of the text or archive in the mirror (see `obtain` in fetching.py).
-        sha256: SHA-256 digest of a single text, or "" for an archive.
-        root: path of a folder inside the archive, to which the paths in `folders` and `encodings` are relative.
-        folders: digest of each folder to read (see `folder_digest`), by path. Other folders of the archive are not
-            read. For a single text, `folders` is empty.
-        encodings: encoding of each work that is not UTF-8, by path.
+    file: file name of the text or archive in the mirror (see `obtain` in fetching.py).
+    sha256: digest of a single text, or "" for an archive.
+    root: path of a folder inside the archive, to which the paths in `folders` and `encodings` are relative.
+    folders: digest of each folder to read (see `folder_digest`), by path. Other folders of the archive are not read.
+    encodings: encoding of each work that is not UTF-8, by path.
     """
 
     url: str
@@ -63,24 +59,22 @@ class Source:
 def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> dict[str, int]:
     """Read or download the corpus that `params` names, and write it to the folder `target` as a collection.
 
-    After an error, `target` is unchanged.
-
-    Args:
-        params: section `download` of params.yaml.
-        target: folder of the collection (see bukva.text.collection).
-        on_bytes: progress callback of the transfer.
-        note: called with each message for the user, such as the names of files that were left out.
+    After an error, `target` is unchanged. `on_bytes` shows the progress of a transfer. `note` is called with each
+    message for the user, such as the names of files that were left out.
 
     Returns:
-        The metrics of stage download, by name. They are the numbers of works, authors, categories, characters, bytes
-        and works without a year. For each key of KINDS in works.py, there is also the number of findings, which are
-        files, rows or texts that were left out or for which something was guessed.
+        The metrics of stage download, by name: numbers of works, authors, categories, characters, bytes and works
+        without a year, and the number of findings for each key of KINDS in works.py.
 
     Raises:
         ParamsError: the corpus is missing or cannot be downloaded, differs from its digest, or has no readable text.
     """
-    options = _read_options(params)
-    findings = options.findings
+    if params.corpus in ("local", "url", "huggingface"):
+        findings = Findings()
+        options = ReadOptions(findings, params.encoding, params.text_column, params.extensions)
+    else:
+        findings = Findings(strict=True)
+        options = ReadOptions(findings)
     try:
         # `scratch` is inside the unfinished folder, so it is on the same disk and is deleted with this folder, even
         # after a kill
@@ -113,13 +107,6 @@ def registry() -> dict[str, Source]:
     return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
 
 
-def _read_options(params: Download) -> ReadOptions:
-    """Return the options for reading the files of the corpus that `params` names."""
-    if params.corpus not in ("local", "url", "huggingface"):
-        return ReadOptions(Findings(strict=True))
-    return ReadOptions(Findings(), params.encoding, params.text_column, tuple(params.extensions))
-
-
 def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
     """Return the works of the corpus that `params` names, without reading their texts."""
     match params.corpus:
@@ -142,7 +129,6 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
 
 
 def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
-    """Return a list with one `Work` for a downloaded file."""
     with file.open("rb") as content:
         name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
     if not options.reader(Path(name)) and (command := conversion(name)):
@@ -153,24 +139,22 @@ def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
 
 def _local(path: str, options: ReadOptions) -> list[Work]:
     location = resolve_existing(path)
+    advice = "Use a folder of texts or a single text."
     if not location:
         why = "does not exist"
     elif location.is_dir():
         return works_in_folder(location, path, options)
     elif is_special(location):
         why = SPECIAL
-    elif not options.reader(location) and (command := conversion(path)):
-        raise BukvaError(
-            f"params.yaml, download.path: {shorten(path)} has a type that cannot be read. Convert it with `{command}`."
-        )
-    elif not options.reader(location):
-        plain = f"add {location.suffix} to download.extensions" if location.suffix else "rename it to .txt"
-        raise BukvaError(
-            f"params.yaml, download.path: {shorten(path)} is not a {types_read()} file. If it is plain text, {plain}."
-        )
-    else:
+    elif options.reader(location):
         return work_in_file(location, path, options)
-    raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}. Use a folder of texts or a single text.")
+    elif command := conversion(path):
+        why, advice = "has a type that cannot be read", f"Convert it with `{command}`."
+    else:
+        why = f"is not a {types_read()} file"
+        plain = f"add {location.suffix} to download.extensions" if location.suffix else "rename it to .txt"
+        advice = f"If it is plain text, {plain}."
+    raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}. {advice}")
 
 
 def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
@@ -204,10 +188,10 @@ def folder_digest(folder: Path) -> str:
 
 
 def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote) -> list[Work]:
-    """Unpack an archive into a new folder inside `scratch`, and return its works.
+    """Unpack an archive, and return its works.
 
-    In most archives, one folder contains everything else. It is an author if its files are in no further folder.
-    Otherwise its name is ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
+    If one folder contains everything else, it is an author if its files are in no further folder. Otherwise its name is
+    ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
     """
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):

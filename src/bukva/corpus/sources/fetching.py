@@ -34,8 +34,8 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
     """Download the file at `url` to `target`. After an error, `target` is unchanged.
 
     Raises:
-        BukvaError: the connection fails, the server responds with an error, the transfer breaks too often, the file is
-            larger than MAX_BYTES, or the SHA-256 of the file is not `digest`. An empty `digest` accepts every file.
+        BukvaError: the transfer fails, the file is larger than MAX_BYTES, or its SHA-256 is not `digest`. An empty
+            `digest` accepts every file.
     """
     with atomic_file(target) as unfinished:
         with unfinished.open("wb") as file, _session() as session:
@@ -44,14 +44,9 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
 
 
 def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
-    """Find the file `name` in the mirror, or download it from `url` into `folder`. Return the path of the file.
+    """Return the path of the file `name` in the mirror, or download it from `url` into `folder` (see `fetch`).
 
-    The mirror is a folder of files that were downloaded earlier. The environment variable BUKVA_MIRROR contains its
-    path. If the variable is set but the mirror does not contain the file, `note` is called with a message.
-
-    Raises:
-        BukvaError: the download fails (see `fetch`), or the SHA-256 of the file is not `digest`. A file in the mirror
-            is checked as well. An empty `digest` accepts every file.
+    The mirror is a folder of files that were downloaded earlier, which the environment variable BUKVA_MIRROR names.
     """
     if mirror := os.environ.get("BUKVA_MIRROR", ""):
         file = resolve_path(mirror) / name
@@ -65,7 +60,6 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
 
 
 def _check_digest(name: str, file: Path, expected: str) -> None:
-    """Raise a BukvaError if the SHA-256 of `file` is not `expected`."""
     if expected and (actual := sha256(file)) != expected:
         advice = "The file is damaged, or it is not the expected file. Check the file and the expected digest."
         raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
@@ -104,7 +98,7 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
 def _copy(
     response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
 ) -> str:
-    """Append the body of a response to `file`."""
+    """Append the body of a response to `file`. Return why the transfer broke, or "" if it is complete."""
     from urllib3.exceptions import HTTPError
 
     if response.status_code != (206 if file.tell() else 200):
@@ -144,7 +138,6 @@ def _session() -> "requests.Session":
 
 
 def _request(session: "requests.Session", url: str, range_headers: dict[str, str]) -> "requests.Response":
-    """Request a file or a part of it, and return the response before its body is read."""
     import requests
     from urllib3.exceptions import HTTPError
 

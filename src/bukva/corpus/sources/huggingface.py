@@ -1,8 +1,8 @@
 """Download files of one commit of a dataset from the Hugging Face hub, and verify their digests.
 
-The library huggingface_hub transfers the files. It takes a token only from the environment variable HF_TOKEN, sends no
-telemetry, and writes only into the target folder. The environment variable HF_ENDPOINT can contain the URL of another
-hub. The error messages of huggingface_hub quote whole responses and are therefore never shown.
+A token is only taken from the environment variable HF_TOKEN, no telemetry is sent, and only the target folder is
+written. HF_ENDPOINT can contain the URL of another hub. The error messages of huggingface_hub quote whole responses and
+are therefore never shown.
 """
 
 import fnmatch
@@ -39,15 +39,16 @@ SETTINGS = {
 def fetch_dataset(
     dataset: str, revision: str, pattern: str, is_read: Callable[[Path], bool], folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Download files of a dataset into a new folder. After an error, the caller must delete the folder.
+    """Download files of a dataset into a new folder, in which they keep their paths.
+
+    After an error, the caller must delete the folder.
 
     Args:
         dataset: name of the dataset on the hub, as owner/name.
         revision: hash of a commit (40 hexadecimal digits).
-        pattern: pattern for the paths of the files to download. `*` matches any text, including `/`.
-        is_read: function that takes a path and returns whether files of this type can be read. Files of other types are
-            not downloaded.
-        folder: path of the new folder. Inside it, the files keep the paths that they have in the dataset.
+        pattern: pattern for the paths of the files. `*` matches any text, including `/`.
+        is_read: whether files with the type of a path can be read. Other files are not downloaded.
+        folder: the new folder.
         on_bytes: progress callback, called after each file.
 
     Raises:
@@ -81,7 +82,6 @@ def fetch_dataset(
 
 
 def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
-    """Return the files of `dataset` at the commit `revision`."""
     from huggingface_hub.errors import RevisionNotFoundError
 
     why, branch = f"{revision!r} is not the hash of a commit (40 digits), so its texts may change", revision or None
@@ -98,7 +98,6 @@ def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
 def _chosen(
     listed: "list[RepoSibling]", dataset: str, pattern: str, is_read: Callable[[Path], bool]
 ) -> "list[RepoSibling]":
-    """Return the files of `listed` whose path matches `pattern` and whose type can be read, sorted by name."""
     names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     chosen = sorted(name for name in matching if is_read(Path(name)) and not _is_hidden(name))
@@ -134,6 +133,5 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
 
 
 def _git_blob_id(path: Path) -> str:
-    """Return the digest that `git hash-object` prints for a file."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from bukva.config.messages import shorten
+from bukva.config.messages import one_or_another, shorten
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.words import count
 from bukva.corpus.sources.formats import READERS, conversion
@@ -67,14 +67,11 @@ KINDS = {
 
 
 class Findings:
-    """Counter of everything that is left out or guessed while a corpus is read.
+    """Counter of everything that is left out or guessed while a corpus is read, by kind (a key of KINDS).
 
-    Each of these findings has a kind, which is a key of KINDS.
-
-    Attributes:
-        strict: whether a file or row without readable text is an error.
-        counts: number of findings of each kind, by kind.
-        names: names of the first files or rows of each kind, by kind. They are shown in the messages to the user.
+    strict: whether a file or row without readable text is an error.
+    counts: number of findings of each kind.
+    names: names of the first files or rows of each kind, which the messages to the user show.
     """
 
     def __init__(self, strict: bool = False) -> None:
@@ -84,14 +81,7 @@ class Findings:
         self._groups = set[tuple[str, str]]()
 
     def add(self, kind: str, name: str, group: str = "") -> None:
-        """Count a file or row that is left out, or for which something is guessed.
-
-        Args:
-            kind: kind of the finding, a key of KINDS.
-            name: name of the file or row, for the message to the user.
-            group: property that the file shares with others, such as its encoding. The message names the first file of
-                each group.
-        """
+        """Count a file or row. The message names the first one of each `group`, such as each encoding."""
         self.counts[kind] += 1
         is_new = bool(group) and (kind, group) not in self._groups
         self._groups.add((kind, group))
@@ -101,7 +91,7 @@ class Findings:
     def leave_out(self, error: BukvaError) -> None:
         """Count the file or row that `error` describes as left out, or raise `error` in strict mode.
 
-        If the file is not meant to contain texts (`error.kind` is NO_TEXTS), it is only counted, even in strict mode.
+        A file that is not meant to contain texts (its kind is NO_TEXTS) is only counted, even in strict mode.
         """
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
@@ -123,11 +113,9 @@ class Findings:
 class ReadOptions:
     """Options for reading the files of a corpus.
 
-    Attributes:
-        findings: counts everything that is left out or guessed.
-        encoding: encoding of all files, or `auto` to detect the encoding of each file.
-        column: name of the column with the texts in files that are tables.
-        extensions: extensions of files that are read as plain text, such as `.py`.
+    findings: counts everything that is left out or guessed.
+    encoding, column: see `TextFile`.
+    extensions: extensions of files that are read as plain text, such as `.py`.
     """
 
     findings: Findings
@@ -136,10 +124,7 @@ class ReadOptions:
     extensions: Collection[str] = ()
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
-        """Return the file at `path` with these options. If `encoding` is not empty, it replaces `self.encoding`.
-
-        Messages to the user show `display_name` as the path of the file.
-        """
+        """Return the file at `path`. If `encoding` is not empty, it replaces `self.encoding`."""
 
         def note(kind: str, detail: str) -> None:
             group = detail if kind == "files_in_detected_encoding" else ""
@@ -148,13 +133,8 @@ class ReadOptions:
         return TextFile(path, display_name, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
-        """Return the function that reads files with the extension of `path`, or None if such files are not read.
-
-        Files with one of the `extensions` are read as plain text, even if READERS has another reader for them. For
-        example, .html files can be read as source code.
-        """
-        extension = path.suffix.lower()
-        if extension in map(str.lower, self.extensions):
+        """Return the reader for files with the extension of `path`, or None if such files are not read."""
+        if path.suffix.lower() in map(str.lower, self.extensions):  # also .html, as source code
             return read_plain
         return READERS.get(path.name.removeprefix(stem(path)).lower())
 
@@ -163,11 +143,10 @@ class ReadOptions:
 class Work:
     """A file of a corpus that has not been read yet. It contains a single work, or is a table with one work per row.
 
-    Attributes:
-        document: category, author, name and year of the work, taken from the path of the file and from info.csv.
-        file: the file, and the options for reading it.
-        read: the reader for the type of the file.
-        path: path of the file below the folder of the corpus.
+    document: category, author, name and year of the work, taken from the path of the file and from info.csv.
+    file: the file, and the options for reading it.
+    read: the reader for the type of the file.
+    path: path of the file below the folder of the corpus.
     """
 
     document: Document
@@ -176,72 +155,47 @@ class Work:
     path: str
 
     def document_of(self, text: Text) -> Document:
-        """Return category, author, name and year of `text`, one of the texts in the file."""
-        if not text.row:
-            return self._document_of_file(text)
-        # An author or category in the row replaces those from the path of the file. The name of the work then contains
-        # the whole path, because two works could have the same name without the folders.
-        work = self.path if text.author or text.category else self.document.work
-        return Document(
-            text.category or self.document.category,
-            text.author or self.document.author,
-            f"{work}#{text.row:09} {text.title}".rstrip(),  # zeros, so that names sort in the order of rows
-            text.year or self.document.year,
-        )
-
-    def _document_of_file(self, text: Text) -> Document:
-        """Return category, author, name and year of `text`, the only text in the file."""
+        """Return category, author, name and year of one of the texts in the file."""
         own = self.document
+        if text.row:
+            # An author or category in the row replaces those from the path of the file. The name of the work then
+            # contains the whole path, because two works could have the same name without the folders.
+            category, author = text.category or own.category, text.author or own.author
+            work = self.path if text.author or text.category else own.work
+            work = f"{work}#{text.row:09} {text.title}"  # zeros, so that names sort in the order of rows
+            return Document(category, author, work.rstrip(), text.year or own.year)
+        category = own.category if own.category != MISSING else text.category or MISSING
+        author = own.author if own.author != MISSING else text.author or MISSING
         title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
-        return Document(
-            own.category if own.category != MISSING else text.category or MISSING,
-            own.author if own.author != MISSING else text.author or MISSING,
-            f"{own.work} {title}".rstrip(),
-            own.year or text.year or None,
-        )
-
-    def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
-        """Yield `text`, one of the texts in the file, in pieces and without byte order marks.
-
-        If the text contains byte order marks, this is counted in `findings`.
-
-        Raises:
-            BadTextError: the text cannot be read, or is empty. The error for an empty text follows the last piece.
-        """
-        display_name = f"{self.file.display_name}, row {text.row}" if text.row else self.file.display_name
-        is_empty, has_marks = True, False
-        for piece in text.pieces:
-            kept = piece.replace(BOM, "")
-            has_marks = has_marks or kept != piece
-            is_empty = is_empty and not kept.strip()
-            yield kept
-        if has_marks:
-            findings.add("texts_with_marks_inside", printable(display_name))
-        if is_empty:
-            raise BadTextError(display_name, *EMPTY)
+        return Document(category, author, f"{own.work} {title}".rstrip(), own.year or text.year or None)
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, str]]:
-    """Yield each text in `works` with its `Document`. These pairs are the input of `write_collection`.
+    """Yield each text in `works` with its `Document`, without byte order marks.
 
-    A file or row that cannot be read is left out and counted in `findings`. If `findings.strict` is true, it is an
-    error.
+    A file or row that cannot be read is left out and counted in `findings`, or is an error if `findings.strict` is
+    true.
     """
     for work in works:
+        name, text = work.file.display_name, None
         try:
-            text = None
             for text in work.read(work.file):
-                try:
-                    whole = "".join(work.pieces(text, findings))
-                except BukvaError as error:
-                    findings.leave_out(error)
+                if isinstance(text, BadTextError):
+                    findings.leave_out(text)
+                    continue
+                text_name = f"{name}, row {text.row}" if text.row else name
+                content = text.content.replace(BOM, "")
+                if content != text.content:
+                    findings.add("texts_with_marks_inside", printable(text_name))
+                if not content.strip():
+                    findings.leave_out(BadTextError(text_name, *EMPTY))
                     continue
                 document = work.document_of(text)
-                yield document, whole
+                yield document, content
                 if not text.row and (added := _added_values(work.document, document)):
-                    findings.add("files_with_names_inside", f"{printable(work.file.display_name)} ({added})")
+                    findings.add("files_with_names_inside", f"{printable(name)} ({added})")
             if text is None:  # a table without rows
-                raise BadTextError(work.file.display_name, *EMPTY)
+                raise BadTextError(name, *EMPTY)
         except BukvaError as error:
             findings.leave_out(error)
 
@@ -255,12 +209,7 @@ def _added_values(before: Document, after: Document) -> str:
 def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
     """Return a list with one `Work`, for a corpus that is a single file.
 
-    Args:
-        file: path of the file.
-        display_name: path of the file as messages show it.
-        options: options for reading the file.
-        read: reader for the file. By default, the extension determines the reader, and a file of unknown type is read
-            as plain text.
+    By default, the extension determines the reader, and a file of unknown type is read as plain text.
     """
     document = _document(file.name, display_name)
     read = read or options.reader(file) or read_plain
@@ -280,47 +229,41 @@ def works_in_folder(
     Args:
         root: folder with paths such as category/author/work.txt, author/work.txt or work.txt.
         display_name: path of `root` as messages show it.
-        options: options for reading the files. Files of types that are not read are counted as findings.
-        folders: paths of the folders below `root` that are read. By default, all folders are read.
+        options: options for reading the files.
+        folders: paths of the folders below `root` that are read.
         encodings: encodings of the files that are not in `options.encoding`, by path below `root`.
-        levels: whether the names of folders are categories and authors. If false, they become part of the name of a
-            work.
+        levels: whether folders are categories and authors. If false, they become part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read. In strict mode, it is also an error if a folder
-            cannot be read, a file is special (see `is_special`), or a file name is not UTF-8.
+        BukvaError: the folders contain no file of a type that is read; or, in strict mode, something in them cannot be
+            read.
     """
-    files = [file for folder in folders for file in _files(root / folder, options.findings)]
-    infos = [
-        options.text_file(file, f"{display_name}/{file.relative_to(root)}", "auto")
-        for file in files
-        if file.name == INFO
-    ]
-    years = {info.path.parent: _years(info, options.findings) for info in infos}
+    findings = options.findings
+    files = [file for folder in folders for file in _files(root / folder, findings)]
+    years: dict[tuple[Path, str], str | None] = {}  # by folder and name of the work
+    for info in (file for file in files if file.name == INFO):
+        read = _years(options.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), findings)
+        years |= {(info.parent, name): year for name, year in read.items()}
     works, present = [], set[tuple[Path, str]]()
-    for file in files:
-        reader = options.reader(file)
-        path = nfc(file.relative_to(root).as_posix())
+    for file in (file for file in files if file.name != INFO):
+        path, key = nfc(file.relative_to(root).as_posix()), (file.parent, nfc(stem(file)))
         file_name = f"{display_name}/{path}"
-        if file.name == INFO:
-            continue
-        if not reader:
-            command = conversion(file_name)
-            kind = "files_to_convert" if command else "files_of_other_types"
-            name = printable(f"{file_name} ({command})" if command else file_name)
-            options.findings.add(kind, name, file.suffix.lower())
-            continue
-        present.add((file.parent, nfc(stem(file))))
-        try:
-            document = _document(path, file_name, years.get(file.parent, {}).get(nfc(stem(file))), levels)
-        except BadTextError as error:
-            options.findings.leave_out(error)
-            continue
-        works.append(Work(document, options.text_file(file, file_name, encodings.get(path, "")), reader, path))
-    for name in sorted(name for folder, known in years.items() for name in known if (folder, name) not in present):
-        options.findings.add("info_rows_without_file", name)
+        if reader := options.reader(file):
+            present.add(key)
+            try:
+                document = _document(path, file_name, years.get(key), levels)
+            except BadTextError as error:
+                findings.leave_out(error)
+            else:
+                works.append(Work(document, options.text_file(file, file_name, encodings.get(path, "")), reader, path))
+        elif command := conversion(file_name):
+            findings.add("files_to_convert", printable(f"{file_name} ({command})"), file.suffix.lower())
+        else:
+            findings.add("files_of_other_types", printable(file_name), file.suffix.lower())
+    for name in sorted(name for folder, name in years.keys() - present):
+        findings.add("info_rows_without_file", name)
     if not works:
-        raise BukvaError(" ".join([f"{display_name}: contains no {types_read()} file.", *options.findings.sentences()]))
+        raise BukvaError(" ".join([f"{display_name}: contains no {types_read()} file.", *findings.sentences()]))
     return works
 
 
@@ -331,15 +274,14 @@ def stem(path: Path) -> str:
 
 
 def types_read() -> str:
-    """Return the extensions of all types that are read, as words for a message: ".txt, .md, ... or .parquet"."""
-    *most, last = READERS
-    return f"{', '.join(most)} or {last}"
+    """Return the extensions of all types that are read, as words for a message."""
+    return one_or_another(list(READERS))
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
     """Read an info.csv, and return the year of each work, by the name of the work."""
     try:
-        lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
+        lines = [line for line in info.text().splitlines() if line.strip()]
         delimiter = max(",;\t", key=lines[0].count) if lines else ","
         header, *rows = [
             [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))] for line in lines
@@ -395,10 +337,7 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
 
 
 def is_special(path: Path) -> bool:
-    """Return whether `path` is a pipe, a socket or a device. Reading from such a file may block forever.
-
-    A path that does not exist is not special.
-    """
+    """Return whether `path` is a pipe, a socket or a device. Reading from such a file may block forever."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -414,15 +353,11 @@ def _check_name(path: str, display_name: str) -> None:
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Check that DVC can read all files below `path`. DVC reads them before it runs a stage.
-
-    Args:
-        key: name of the parameter that contains the path, for errors, such as `download.path`.
-        path: path of a file or folder.
+    """Check that DVC can read all files below the path in the parameter `key`. DVC reads them before it runs a stage.
 
     Raises:
-        ParamsError: the path does not exist.
-        BadTextError: a file name is not UTF-8; or a file is a pipe, a socket, a device or a broken link.
+        BukvaError: the path does not exist; a file name is not UTF-8; or a file is a pipe, a socket, a device or a
+            broken link.
     """
     if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         home = " Write your home directory in full, because DVC does not expand ~." if path.startswith("~") else ""

@@ -8,15 +8,15 @@ import pytest
 from corpus.sources.formats.made import XHTML, epub
 
 from bukva.corpus.sources.formats.base import BadTextError, TextFile
-from bukva.corpus.sources.formats.epub import read_epub
 from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
+from bukva.corpus.sources.formats.zipped import read_epub
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
     path = tmp_path / "a.md"
     path.write_bytes(markdown.encode())
     (text,) = read_markdown(TextFile(path, "a.md"))
-    return "".join(text.pieces)
+    return text.content
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_hidden_parts_of_a_page_are_counted_but_not_scripts_and_brackets(tmp_pat
     (tmp_path / "a.html").write_text(ruby + hidden)
     notes: list[tuple[str, str]] = []
     (text,) = read_html(TextFile(tmp_path / "a.html", "a.html", note=lambda *note: notes.append(note)))
-    assert "".join(text.pieces) == "山\n"
+    assert text.content == "山\n"
     assert notes == [("files_with_parts_left_out", "ruby readings: 1, hidden elements: 2")]
 
 
@@ -103,7 +103,7 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
 
 def text_of(path: Path, note: Callable[[str, str], None] = pytest.fail) -> str:
     (text,) = read_epub(TextFile(path, f"books/{path.name}", note=note))
-    return "".join(text.pieces)
+    return text.content
 
 
 def bare(path: Path, container: str, package: str = "", page: bytes = b"") -> Path:

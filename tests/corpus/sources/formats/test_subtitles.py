@@ -92,7 +92,7 @@ def read(path: Path, content: str) -> tuple[str, list[tuple[str, str]]]:
     path.write_bytes(content.encode())
     notes: list[tuple[str, str]] = []
     (text,) = read_subtitles(TextFile(path, path.name, note=lambda *note: notes.append(note)))
-    return "".join(text.pieces), notes
+    return text.content, notes
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])

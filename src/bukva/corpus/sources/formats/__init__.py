@@ -5,13 +5,11 @@ from pathlib import Path, PurePosixPath
 
 from bukva.corpus.sources.archives import DAMAGED, is_zip, opened_zip
 from bukva.corpus.sources.formats.base import Reader, read_plain
-from bukva.corpus.sources.formats.epub import read_epub
-from bukva.corpus.sources.formats.fb2 import read_fb2, read_fb2_zip
 from bukva.corpus.sources.formats.markup import read_html, read_markdown
-from bukva.corpus.sources.formats.office import read_docx, read_odt
 from bukva.corpus.sources.formats.subtitles import read_subtitles
 from bukva.corpus.sources.formats.tables import read_csv, read_json, read_jsonl, read_parquet
-from bukva.corpus.sources.formats.tei import read_tei
+from bukva.corpus.sources.formats.xml import read_fb2, read_tei
+from bukva.corpus.sources.formats.zipped import read_docx, read_epub, read_fb2_zip, read_odt
 
 # extension in lower case -> reader for files of this type
 READERS: dict[str, Reader] = {
@@ -81,13 +79,7 @@ PARTS: dict[str, Reader] = {
 
 
 def reader_of_zip(path: Path) -> Reader | None:
-    """Return the reader for a zip that is a single book or document, such as an epub.
-
-    Return None for every other file, and for a damaged zip.
-
-    Raises:
-        BukvaError: the zip exceeds a limit of archives.py.
-    """
+    """Return the reader for a zip that is a single book or document, or None for every other file."""
     if not is_zip(path):
         return None
     try:

@@ -1,22 +1,13 @@
-"""Types that the readers of all file formats share, and the reader of plain text.
-
-A reader is a function that takes a file (`TextFile`) and yields the texts in the file (`Text`). The content of a text
-is an iterable of strings, which are called pieces. A piece is read from the file when it is consumed. A text of some
-file types, such as plain text, can therefore be larger than the memory.
-"""
+"""Types that the readers of all file formats share, and the reader of plain text."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 
-# Limit for everything that is read into memory as a whole, such as HTML, Markdown or one chapter of an epub. The
-# longest novels have 4 MB.
-MAX_WHOLE_BYTES = 16 << 20
 NO_TEXTS = "files_not_texts"  # `kind` of the error for a file whose content shows that it is not meant to contain texts
 MAX_METADATA_CHARS = 100  # maximum length of a title, author or year
 # the start of a file that is not plain text
@@ -45,6 +36,11 @@ def printable(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
 
 
+def short(error: object) -> str:
+    """Return the start of an error message of a library as one line."""
+    return " ".join(str(error).split())[:100]
+
+
 class BadTextError(BukvaError):
     """Error for a file or row without readable text.
 
@@ -66,13 +62,12 @@ class BadTextError(BukvaError):
 class TextFile:
     """A file that has not been read yet, and the options for reading it.
 
-    Attributes:
-        path: path of the file.
-        display_name: path of the file as messages show it.
-        encoding: name of a Python codec, or `auto` to detect the encoding.
-        column: name of the column with the texts, if the file is a table.
-        note: called when something is guessed or left out. Its arguments are a key of KINDS in works.py and a detail
-            for the message.
+    path: path of the file.
+    display_name: path of the file as messages show it.
+    encoding: name of a Python codec, or `auto` to detect the encoding.
+    column: name of the column with the texts, if the file is a table.
+    note: called when something is guessed or left out. Its arguments are a key of KINDS in works.py and a detail for
+        the message.
     """
 
     path: Path
@@ -82,56 +77,28 @@ class TextFile:
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
-        """Call `note` if elements of the file were left out.
-
-        `counts` gives the number of elements of each kind that were left out, such as 3 for `notes`.
-        """
+        """Report parts of the file that were left out. `counts` has their number by kind, such as 3 for `notes`."""
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
-    def pieces(self, open_bytes: Callable[[], IO[bytes]] | None = None) -> Iterator[str]:
-        """Yield the decoded text of the file in pieces, without a byte order mark at its start.
-
-        Args:
-            open_bytes: opens the part of the file that contains the text, such as one file of a zip. By default, the
-                whole file is the text.
+    def text(self, raw: bytes | None = None) -> str:
+        """Return the decoded text of the file, or of `raw`, which is a file inside it.
 
         Raises:
             BadTextError: the file cannot be read, or its bytes are invalid in the encoding.
         """
-        open_bytes = open_bytes or (lambda: self.path.open("rb"))
         try:
-            encoding = self.encoding
-            if encoding == "auto":
-                encoding = detect_encoding(open_bytes)
-                if encoding != "utf-8":
-                    self.note("files_in_detected_encoding", encoding)
-            with open_bytes() as file:
-                yield from decode(file, encoding)
+            raw = self.path.read_bytes() if raw is None else raw
+            encoding = detect_encoding(raw) if self.encoding == "auto" else self.encoding
+            text = decode(raw, encoding)
         except OSError as error:
             raise self.unreadable(error) from None
         except BadEncodingError as error:
             advice = "Set download.encoding, convert the file (`iconv -f cp1251 -t utf-8`), or remove it"
             raise BadTextError(self.display_name, str(error), advice) from None
-
-    def whole(self, advice: str = "Split it, or save it as .txt") -> str:
-        """Return the whole text of a small file.
-
-        Args:
-            advice: advice in the error for a file that is too large, as a sentence without its period.
-
-        Raises:
-            BadTextError: the file cannot be read, is larger than MAX_WHOLE_BYTES, or its bytes are invalid in the
-                encoding.
-        """
-        try:
-            n_bytes = self.path.stat().st_size
-        except OSError as error:
-            raise self.unreadable(error) from None
-        if n_bytes > MAX_WHOLE_BYTES:
-            why = f"has {n_bytes} bytes, but the limit for this type is {MAX_WHOLE_BYTES}"
-            raise BadTextError(self.display_name, why, advice)
-        return "".join(self.pieces())
+        if encoding not in ("utf-8", self.encoding):
+            self.note("files_in_detected_encoding", encoding)
+        return text
 
     def unreadable(self, error: OSError) -> BadTextError:
         """Return a BadTextError that says why the operating system could not read the file."""
@@ -142,12 +109,10 @@ class TextFile:
 class Text:
     """One text of a file, with its title, author, category and year. A value that the file does not contain is "".
 
-    Attributes:
-        pieces: the text in pieces. They are read from the file while they are consumed.
-        row: number of the row, counted from 1, if the file is a table. If the file is a single text, `row` is 0.
+    `row` is the number of the row, counted from 1, if the file is a table. If the file is a single text, it is 0.
     """
 
-    pieces: Iterable[str]
+    content: str
     row: int = 0
     title: str = ""
     author: str = ""
@@ -155,23 +120,14 @@ class Text:
     year: str = ""
 
 
-Reader = Callable[[TextFile], Iterator[Text]]
-"""Function that yields the texts of a file: any number of texts for a table, one text for every other file type."""
+Reader = Callable[[TextFile], Iterator[Text | BadTextError]]
+"""Function that yields the texts of a file: any number for a table, one for every other type. A bad row of a table is
+yielded as an error, and the rows after it are still read."""
 
 
 def read_plain(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a plain text file. The text is unchanged, except for a byte order mark at its start.
-
-    The file may be larger than the memory.
-    """
-    yield Text(_pieces_with_markup_check(file) if file.path.suffix.lower() == ".txt" else file.pieces())
-
-
-def _pieces_with_markup_check(file: TextFile) -> Iterator[str]:
-    """Yield the text of a .txt in pieces. Call `file.note` if the text begins like a file of another type."""
-    is_first = True
-    for piece in file.pieces():
-        if is_first and (match := MARKUP.match(piece)):
-            file.note("texts_with_markup", match[1])
-        is_first = False
-        yield piece
+    """Yield the unchanged text of a plain text file. A .txt that begins like another type is reported."""
+    text = file.text()
+    if file.path.suffix.lower() == ".txt" and (match := MARKUP.match(text)):
+        file.note("texts_with_markup", match[1])
+    yield Text(text)

@@ -1,11 +1,9 @@
 """Decode files, and detect their encodings. A detected encoding is verified on all bytes of the file."""
 
 import codecs
+import io
 import re
-from collections.abc import Callable, Iterator
-from typing import IO
-
-from bukva.core.files import PIECE_BYTES
+from collections.abc import Iterator
 
 # The encodings are names of Python codecs. DETECTED contains the encodings of the HTML standard and the code pages of
 # DOS.
@@ -22,8 +20,9 @@ DETECTED = (
 # only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
 # Characters in UTF-7 up to U+D7FF, such as +BB4-. The minus may be missing, but then only those of alphabets, up to
-# U+13FF, are recognized. Other texts rarely have such a word after a plus, and most such words are not valid UTF-7.
-UTF7 = re.compile(rb"\+([A-Za-z01][A-Za-z0-9+/]{2,}-|[A-E][A-Za-z0-9+/]{2,})")
+# U+13FF, are recognized. Other texts rarely have such a word after a plus, and most such words are not valid UTF-7. A
+# word that could be English, such as +foo-, says nothing.
+UTF7 = re.compile(rb"\+(?![A-Za-z]?[a-z]+\b)([A-Za-z01][A-Za-z0-9+/]{2,}-|[A-E][A-Za-z0-9+/]{2,})")
 # Encoding that chardet may detect -> superset of this encoding in DETECTED. By the HTML standard, a page that declares
 # the subset must be read with the superset.
 SUPERSETS = {
@@ -48,111 +47,75 @@ HAS_NUL = "contains NUL, so it is a binary file or UTF-16 without a byte order m
 
 
 class BadEncodingError(Exception):
-    """Error for bytes that cannot be decoded. The message does not name the file.
-
-    `offset` is the position of the first invalid byte in the file. It is None if the file contains NUL, or if
-    `detect_encoding` raised the error.
-    """
-
-    def __init__(self, why: str, offset: int | None = None) -> None:
-        super().__init__(why)
-        self.offset = offset
+    """Error for bytes that cannot be decoded. The message does not name the file."""
 
 
-def decode(file: IO[bytes], encoding: str) -> Iterator[str]:
-    """Yield the text of a file in pieces, without the byte order mark at its start.
+def decode(raw: bytes, encoding: str) -> str:
+    """Return the text of a file, without the byte order mark at its start.
 
     Raises:
         BadEncodingError: a byte is invalid, or the text contains NUL. Real texts never contain NUL, but UTF-16 that is
             decoded as UTF-8 does.
     """
-    decoder = codecs.getincrementaldecoder(encoding)()
-    n_read, mark = 0, BOM
-    while True:
-        raw = file.read(PIECE_BYTES)
-        n_kept = len(decoder.getstate()[0])  # bytes of a character that the previous piece did not complete
-        try:
-            piece = decoder.decode(raw, final=not raw)
-        except UnicodeDecodeError as error:
-            offset = n_read - n_kept + error.start
-            why = f"byte {offset} (0x{error.object[error.start]:02x}) is not {encoding.upper()}"
-            raise BadEncodingError(why, offset) from None
-        except UnicodeError:  # raised for UTF-16 and UTF-32 without a byte order mark
-            raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} must begin", 0) from None
-        if NUL in piece:
-            raise BadEncodingError(HAS_NUL)
-        n_read += len(raw)
-        if text := piece.removeprefix(mark):
-            yield text
-        mark = "" if piece else mark
-        if not raw:
-            return
+    try:
+        # unlike bytes.decode, an incremental decoder insists on the byte order mark of UTF-16 and UTF-32
+        text = codecs.getincrementaldecoder(encoding)().decode(raw, final=True)
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} (0x{error.object[error.start]:02x}) is not {encoding.upper()}"
+        raise BadEncodingError(why) from None
+    except UnicodeError:
+        raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} must begin") from None
+    if NUL in text:
+        raise BadEncodingError(HAS_NUL)
+    return text.removeprefix(BOM)
 
 
-def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
-    """Return the encoding of a file, one of ENCODINGS except `auto`.
+def detect_encoding(raw: bytes) -> str:
+    """Return the encoding of a file, one of ENCODINGS except `auto`. The first rule that applies decides.
 
-    The first rule that applies decides:
-
-    1. If the file begins with a byte order mark, the mark gives the encoding.
-    2. If all bytes are valid UTF-8, the encoding is UTF-8. There is one exception: if the file contains an escape
-       sequence of ESCAPED and is valid in an encoding that uses this sequence, this encoding is returned. A file that
-       looks like UTF-7 is an error.
+    1. A byte order mark at the start gives the encoding.
+    2. If all bytes are valid UTF-8, the encoding is UTF-8, unless the file has an escape sequence of ESCAPED and is
+       valid in an encoding that uses it. A file that looks like UTF-7 is an error.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
-    4. The library chardet lists probable encodings. The first of them in which all bytes are valid is returned.
-
-    Args:
-        open_file: opens the file from its start. It is called several times, because an encoding without a byte order
-            mark is verified on the whole file.
+    4. chardet lists probable encodings. The first of them in which all bytes are valid is returned.
 
     Raises:
         BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8, is UTF-7, or contains NUL.
     """
-    with open_file() as file:
-        head = file.read(HEAD_BYTES)
     for mark, encoding in BOMS.items():
-        if head.startswith(mark):
+        if raw.startswith(mark):
             return encoding
-    utf8_error = _decoding_error(open_file, "utf-8")
-    if utf8_error is None:
-        name = next((name for name in _escaped(open_file) if not _decoding_error(open_file, name)), "utf-8")
-        if name == "utf-7":
-            raise BadEncodingError("looks like UTF-7 (`iconv -f utf-7 -t utf-8` converts it; utf-8 reads it as it is)")
-        return name
-    sample = _sample(open_file)
-    if utf8_error.offset is None or NUL.encode() in sample:
+    if NUL.encode() in raw:
         raise BadEncodingError(HAS_NUL)
-    if _is_mostly_utf8(sample):
-        raise BadEncodingError(f"{utf8_error}, but the text around it is")
-    for encoding in _guesses(sample):
-        if not _decoding_error(open_file, encoding):
+    try:
+        decode(raw, "utf-8")
+    except BadEncodingError as error:
+        sample = _sample(raw)
+        if _is_mostly_utf8(sample):
+            raise BadEncodingError(f"{error}, but the text around it is") from None
+        if encoding := next((name for name in _guesses(sample) if _is_valid(raw, name)), ""):
             return encoding
-    raise BadEncodingError(f"{utf8_error}, and no other encoding fits the whole file")
+        raise BadEncodingError(f"{error}, and no other encoding fits the whole file") from None
+    escaped = [name for escape, encodings in ESCAPED.items() if escape in raw for name in encodings]
+    if UTF7.search(raw):
+        escaped.append("utf-7")
+    encoding = next((name for name in escaped if _is_valid(raw, name)), "utf-8")
+    if encoding == "utf-7":
+        raise BadEncodingError("looks like UTF-7 (`iconv -f utf-7 -t utf-8` converts it; utf-8 reads it as it is)")
+    return encoding
 
 
-def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
-    """Yield the encodings in ESCAPED, and "utf-7", whose escape sequences occur in a file."""
-    with open_file() as file:
-        for piece in iter(lambda: file.read(PIECE_BYTES), b""):
-            for escape, encodings in ESCAPED.items():
-                if escape in piece:
-                    yield from encodings
-            if UTF7.search(piece):
-                yield "utf-7"
-
-
-def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
-    """Return a sample of a file, from which its encoding can be guessed."""
-    sample = b""
-    with open_file() as file:
-        while len(sample) < SAMPLE_BYTES and (line := file.readline(SAMPLE_BYTES)):
-            if len(sample) < HEAD_BYTES or not line.isascii():
-                sample += line
+def _sample(raw: bytes) -> bytes:
+    """Return the head of a file and its first lines that are not ASCII."""
+    file, sample = io.BytesIO(raw), b""
+    while len(sample) < SAMPLE_BYTES and (line := file.readline(SAMPLE_BYTES)):
+        if len(sample) < HEAD_BYTES or not line.isascii():
+            sample += line
     return sample
 
 
 def _guesses(sample: bytes) -> Iterator[str]:
-    """Yield the encodings that `sample` may have, the most probable first."""
+    """Yield the encodings that a sample may have, the most probable first."""
     import chardet
 
     # without the line feed, chardet mistakes a text that begins with BM or MZ for an image or a program
@@ -164,15 +127,12 @@ def _guesses(sample: bytes) -> Iterator[str]:
             yield SUPERSETS.get(name, name)
 
 
-def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingError | None:
-    """Return the error that decoding the whole file as `encoding` raises, or None if all bytes are valid."""
+def _is_valid(raw: bytes, encoding: str) -> bool:
     try:
-        with open_file() as file:
-            for _ in decode(file, encoding):
-                pass
-    except BadEncodingError as error:
-        return error
-    return None
+        decode(raw, encoding)
+    except BadEncodingError:
+        return False
+    return True
 
 
 def _is_mostly_utf8(sample: bytes) -> bool:

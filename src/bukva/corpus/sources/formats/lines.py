@@ -25,18 +25,15 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class LineCollector:
     """Parser target for lxml that collects the text of a document.
 
-    Each format has a subclass, which lists the names of its elements without their namespaces.
+    Each format has a subclass with tables of its elements, named without their namespaces:
 
-    Attributes:
-        blocks: elements that begin and end a line.
-        spaces: elements that are separated from the text around them by at least a space.
-        soft_ends: elements that mark a line end of the source, such as the end of a printed line.
-        preformatted: elements that keep their white space.
-        inserts: characters to insert at the start of an element, such as a tab, by element.
-        hidden: elements that are left out with their content. The keys are elements, and the values are names under
-            which the elements are counted, such as "notes". Elements with the name "" are not counted.
-        left_out: number of elements that were left out, by the name that the method `hides` returned for them.
-        parents: the open elements that are not left out, from the outermost to the innermost.
+    blocks: elements that begin and end a line.
+    spaces: elements that are separated from the text around them by at least a space.
+    soft_ends: elements that mark a line end of the source, such as the end of a printed line.
+    preformatted: elements that keep their white space.
+    inserts: characters to insert at the start of an element, such as a tab, by element.
+    hidden: elements that are left out with their content, each with the name under which it is counted in `left_out`,
+        such as "notes". Elements with the name "" are not counted.
     """
 
     blocks: Collection[str] = ()
@@ -48,86 +45,83 @@ class LineCollector:
 
     def __init__(self) -> None:
         self.left_out = Counter[str]()
-        self._written: list[str] = []  # the text since the last call of take()
-        self._ends_line = True  # whether the whole text so far is empty or ends with a line feed
-        self._has_text = False
-        self._gap = ""  # white space to write before the next text, or SOFT_END
-        self._last = ""  # the last character written
+        self.parents: list[str] = []  # the open elements that are not left out
+        self.is_hidden = False
         self._n_hidden = 0  # number of open elements that are left out: the outermost one and those inside
         self._n_preformatted = 0
-        self.parents: list[str] = []
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether the parser is inside an element that is left out."""
-        return self._n_hidden > 0
+        self._written: list[str] = []
+        self._gap = ""  # white space to write before the next text, or SOFT_END
+        self._last = "\n"  # the last character written; nothing precedes the first line
 
     def is_block(self, tag: str) -> bool:
-        """Return whether the element `tag` begins and ends a line. A subclass may override this to use `parents`."""
         return tag in self.blocks
+
+    def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
+        """Return None if an element is kept, otherwise the name under which it is counted (see `hidden`)."""
+        return self.hidden.get(tag)
 
     def forget_space(self) -> None:
         """Forget pending white space, so that the next text joins the last word. A pending line end is kept."""
         self._gap = self._gap.strip(f" {SOFT_END}")
 
-    def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return None if the element `tag` is kept, otherwise the name under which it is counted as left out.
-
-        With the name "", the element is left out but not counted.
-        """
-        return self.hidden.get(tag)
-
-    def take(self) -> str:
-        """Return the text that was collected since the last call of `take`."""
-        text = "".join(self._written)
-        self._written.clear()
-        return text
-
     # ---- methods that the parser calls
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         tag = tag.rpartition("}")[2]
-        reason = None if self._n_hidden else self.hides(tag, attributes)
-        if reason:
-            self.left_out[reason] += 1
-        if self._n_hidden or reason is not None:
+        if not self.is_hidden and (reason := self.hides(tag, attributes)) is not None:
+            self.is_hidden = True
+            if reason:
+                self.left_out[reason] += 1
+        if self.is_hidden:
             self._n_hidden += 1
             return
         self._n_preformatted += tag in self.preformatted
         self._separate(tag)
         if inserted := self.inserts.get(tag):
-            self._write(inserted)
+            self.write(inserted)
         self.parents.append(tag)
 
     def end(self, tag: str) -> None:
-        if self._n_hidden:
+        if self.is_hidden:
             self._n_hidden -= 1
+            self.is_hidden = self._n_hidden > 0
             return
         tag = self.parents.pop()
         self._n_preformatted -= tag in self.preformatted
         self._separate(tag)
 
     def data(self, text: str) -> None:
-        if self._n_hidden:
+        if self.is_hidden:
             return
         if self._n_preformatted:
-            self._write(text.removeprefix("\n") if self._gap == "\n" else text)
+            self.write(text.removeprefix("\n") if self._gap == "\n" else text)
             return
         self._add_gap(text[: len(text) - len(text.lstrip(SPACES))])
         if words := WHITE_SPACE.sub(" ", END_IN_WIDE.sub("", text)).strip(" "):
-            self._write(words)
+            self.write(words)
             self._add_gap(text[len(text.rstrip(SPACES)) :])
 
+    def close(self) -> str:
+        """End the last line, and return the whole text."""
+        self._gap = "\n"
+        self.write("")
+        return "".join(self._written)
+
+    def write(self, text: str) -> None:
+        """Write text as it is, after the pending white space."""
+        if self._gap == SOFT_END:
+            self._gap = "" if WIDE.match(self._last) and WIDE.match(text) else " "
+        if self._written and not (self._gap == "\n" and self._last == "\n"):
+            text = self._gap + text
+        if text:
+            self._written.append(text)
+            self._last = text[-1]
+        self._gap = ""
+
     def _add_gap(self, space: str) -> None:
-        """Remember that the white space `space` precedes the next text, unless other white space is pending."""
+        """Remember that white space precedes the next text, unless other white space is pending."""
         if space and not self._gap:
             self._gap = SOFT_END if "\n" in space or "\r" in space else " "
-
-    def close(self) -> str:
-        """End the last line, and return the text that was collected since the last call of `take`."""
-        self._gap = "\n"
-        self._write("")
-        return self.take()
 
     def _separate(self, tag: str) -> None:
         if self.is_block(tag):
@@ -136,14 +130,3 @@ class LineCollector:
             self._gap = self._gap or SOFT_END
         elif tag in self.spaces and self._gap != "\n":
             self._gap = " "
-
-    def _write(self, text: str) -> None:
-        if self._gap == SOFT_END:
-            self._gap = "" if WIDE.match(self._last) and WIDE.match(text) else " "
-        if self._has_text and not (self._gap == "\n" and self._ends_line):
-            text = self._gap + text
-        if text:
-            self._written.append(text)
-            self._last = text[-1]
-            self._has_text, self._ends_line = True, text.endswith("\n")
-        self._gap = ""

@@ -22,13 +22,9 @@ Cue = tuple[float, float, list[str]]  # one subtitle: its start and end in secon
 
 
 def read_subtitles(file: TextFile) -> Iterator[Text]:
-    """Yield the text of a subtitle file.
-
-    Each subtitle becomes one line. If several persons speak in a subtitle, each of them gets a line. Lines that repeat
-    the previous subtitle are left out.
-    """
+    """Yield the text of a subtitle file, one line for each subtitle and speaker."""
     lines, previous, n_left_out = list[str](), (0.0, 0.0, list[str]()), 0
-    for cue in _cues(file.whole()):
+    for cue in _cues(file.text()):
         n_repeated = _n_repeated(previous, cue)
         n_left_out += n_repeated
         for number, line in enumerate(cue[2][n_repeated:]):
@@ -38,11 +34,11 @@ def read_subtitles(file: TextFile) -> Iterator[Text]:
                 lines.append(line)
         previous = cue
     file.note_left_out({"repeated lines": n_left_out})
-    yield Text(["".join(f"{line}\n" for line in lines)])
+    yield Text("".join(f"{line}\n" for line in lines))
 
 
 def _cues(text: str) -> Iterator[Cue]:
-    """Yield the subtitles in `text`, the content of a subtitle file, except subtitles without text."""
+    """Yield the subtitles of a file, except subtitles without text."""
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
