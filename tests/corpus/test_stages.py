@@ -26,7 +26,7 @@ EMPTY = [b"", b"  \n \r\n\t\n", b"\xef\xbb\xbf \n", "\u00a0\u3000\n".encode()]
 def stages(root: Path, rules: str = "notes") -> dict[str, Callable[[], object]]:
     """Return a function for each stage, by the name of its output folder. The works are in the folder books."""
     return {
-        "raw": lambda: get(root / "raw", path=root / "books", strict=True),
+        "raw": lambda: get(root / "raw", "sample", path=root / "books"),
         "clean": lambda: clean_collection(root / "raw", root / "clean", rule_set(rules), ""),
         "tokens": lambda: tokenize(root / "clean", root / "tokens", CHAR, SPLIT),
         "split": lambda: save_splits(root / "split", ids_of(root), read_shares(root / "tokens")),
