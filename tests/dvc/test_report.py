@@ -14,7 +14,7 @@ from bukva.text.scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 
-CHARTS = 7
+CHARTS = 6
 
 
 def address(project):

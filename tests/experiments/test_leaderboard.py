@@ -24,19 +24,19 @@ def sweep(known, effects, seeds=(1337,)):
 def test_settings_are_sorted_by_val_and_seeds_are_folded(known):
     sweep(known, [0.3, -0.3, 0.1], seeds=(1, 2, 3))
     board = leaderboard("HEAD", "gpt")
-    assert [row.setting.names for row in board.rows] == [
+    assert board.texts[0]["experiments"].tolist() == [
         ["c1", "c2", "c3"],
         ["base1", "base2", "base3", "base4", "HEAD"],
         ["d1", "d2", "d3"],
         ["b1", "b2", "b3"],
     ]
-    assert [row.changed for row in board.rows] == [{"model.n_head": 2}, {}, {"model.n_head": 8}, {"model.n_head": 1}]
+    assert board.texts[0]["changed"].tolist() == [{"model.n_head": 2}, {}, {"model.n_head": 8}, {"model.n_head": 1}]
     assert board.floor.df == 4 + 3 * 2
 
 
 def test_verdicts_are_against_the_baseline_on_val_and_corrected_for_all(known):
     sweep(known, [0.3, -0.3, 0.001], seeds=(1, 2, 3))
-    rows = {row.changed.get("model.n_head"): row for row in leaderboard("HEAD", "gpt").rows}
+    rows = {row.changed.get("model.n_head"): row for row in leaderboard("HEAD", "gpt").table.itertuples()}
     assert rows[None].comparison is None
     verdicts = {heads: rows[heads].comparison.verdict for heads in (1, 2, 8)}
     said = {heads: verdict.verdict for heads, verdict in verdicts.items()}
@@ -76,7 +76,7 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
     known("other seed of samples", {"sample.seed": 5})
     known("the same")
     board = leaderboard("HEAD", "gpt")
-    assert [row.setting.other_names for row in board.rows] == [["other seed of samples", "the same"]]
+    assert board.table["also"].tolist() == [["other seed of samples", "the same"]]
     said = sentences(board)
     assert (
         "other seed of samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said
@@ -109,8 +109,11 @@ def test_each_text_is_ranked_by_itself_and_the_best_is_that_of_the_baselines_tex
     for name, effect in (("easier", -2.0), ("easiest", -2.1)):
         known(name, {"download.corpus": "tinyshakespeare", "model.n_head": 1 + len(name)}, effect=effect, about=OTHER)
     board = leaderboard("HEAD", "gpt")
-    assert [[row.setting.name for row in rows] for rows in board.texts] == [["better", "HEAD"], ["easiest", "easier"]]
-    assert [row.comparison for row in board.others[0]] == [None, None]
+    assert [[each.name for each in rows["setting"]] for rows in board.texts] == [
+        ["better", "HEAD"],
+        ["easiest", "easier"],
+    ]
+    assert board.texts[1]["comparison"].tolist() == [None, None]
     assert "easiest" not in "\n".join(sentences(board))
     found = to_json(board, ["val"])
     assert [row["experiments"] for row in found["rows"]] == [["better"], ["HEAD"]]
@@ -128,7 +131,7 @@ def test_one_training_under_several_names_is_one_row_with_all_of_them(known):
     for name, seed in (("elfin-vent", 7), ("gushy-jaws", 7), ("third", 8)):
         known(name, {"model.n_head": 1, "train_gpt.seed": seed}, effect=0.1)
     board = leaderboard("HEAD", "gpt")
-    _, rows = table(board, board.rows)
+    _, rows = table(board, board.table)
     assert [row[0] for row in rows] == ["HEAD", "elfin-vent (2 seeds), also gushy-jaws, third"]
     row = to_json(board, ["val"])["rows"][1]
     assert (row["experiments"], row["also"]) == (["elfin-vent", "third"], ["gushy-jaws"])
@@ -139,8 +142,8 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     known("window", {"model.n_head": 1}, about={"window": {"length": 32, "stride": 16, "context": "own work"}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
     board = leaderboard("HEAD", "gpt")
-    assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["window"]]
-    assert [row.comparison for row in board.rows] == [None, None]
+    assert sorted(board.table["experiments"]) == [["HEAD"], ["window"]]
+    assert board.table["comparison"].tolist() == [None, None]
     said = "\n".join(sentences(board))
     assert (
         "window was not compared with the baseline. window and HEAD cannot be compared, because they were scored with"

@@ -82,10 +82,10 @@ def experiments(
     from bukva.report.leaderboard import print_leaderboard
 
     board = leaderboard.leaderboard(baseline or default_baseline(), model)
-    digests = [rows[0].setting.result.about["text"].get("test", "") for rows in board.texts]
+    digests = [rows["setting"].iloc[0].result.about["text"].get("test", "") for rows in board.texts]
     seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
-    if records.merge(row.setting for rows in board.texts for row in rows):
+    if records.merge(board.table["setting"]):
         copy = f"cp {records.FILE} {records.SHARED}"
         print(
             f"Scores of new seeds were saved in {records.FILE}. To share them: `{copy}`. Then commit {records.SHARED}.",

@@ -1,18 +1,19 @@
-"""Build the leaderboard: compare all experiments with a baseline, and sort them by their scores on val.
+"""Build the leaderboard: one table of all experiments, sorted by their scores on val and compared with a baseline.
 
 Experiments that differ only in the seed form one setting, which has one row. Scores on different texts cannot be
-compared. So settings that were scored on another val text than the baseline are listed in separate tables, one for each
-text, without verdicts.
+compared, so settings that were scored on another val text than the baseline have no verdict.
 
 A setting that was chosen by its score looks better than it is. So the leaderboard does not use the test split. For the
-best setting, the leaderboard also shows how much the best of so many settings would gain by luck alone. If the best
-setting has three or more seeds that no other setting has, it is also compared with the baseline on these seeds only.
+best setting, it also says how much the best of so many settings would gain by luck alone. If the best setting has three
+or more seeds that no other setting has, it is also compared with the baseline on these seeds only.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
+
+import pandas as pd
 
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_params, compare_all, compare_two
@@ -27,23 +28,6 @@ SPLIT = "val"
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """One setting of the leaderboard, that is, all experiments that differ only in the seed.
-
-    changed: parameters that differ from the baseline, by dotted name. The values are those of this setting.
-    comparison: comparison with the baseline on val. The p-value is corrected for the number of compared settings. None
-        for the baseline itself, and for settings that cannot be compared with the baseline.
-    refusal: message that says why the setting cannot be compared with the baseline; "" if it can be compared, or if it
-        was scored on another text.
-    """
-
-    setting: Setting
-    changed: dict[str, Any]
-    comparison: Comparison | None
-    refusal: str
-
-
-@dataclass(frozen=True, eq=False)
 class Winner:
     """The best of several settings, and how much of its gain may be due to luck.
 
@@ -51,8 +35,7 @@ class Winner:
     luck: gain on val, in bits per character, that the best of `n_settings` equally good settings would have on average
         by chance; None if the noise floor is unknown.
     unused_seeds: seeds that only the best setting has. Usually, they were added after this setting had been chosen.
-    on_unused_seeds: comparison with the baseline for which only the trainings of the best setting with `unused_seeds`
-        are used; None if there are fewer than three of these seeds.
+    on_unused_seeds: comparison with the baseline on `unused_seeds`; None if there are fewer than three.
     """
 
     best: Setting
@@ -64,13 +47,18 @@ class Winner:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """All settings, grouped by the val text on which they were scored, and sorted from the best to the worst.
+    """All settings, and what can be said about the best one.
 
-    A setting is a group of experiments that differ only in the seed.
-
-    rows: settings that were scored on the val text of the baseline, including the baseline.
-    others: the other settings, one list of rows for each other val text. Their `comparison` is None and their `refusal`
-        is "".
+    table: one row per setting. The settings that were scored on the val text of the baseline come first, and those of
+        each text are sorted from the best to the worst. The columns:
+        setting, text: the setting, and the digest of its val text.
+        experiments, also: the name of the first experiment of each training, and the other names.
+        changed: parameters that differ from the baseline, by dotted name, with the values of this setting.
+        val: bits per character on val of each training.
+        comparison: comparison with the baseline on val, with a p-value that is corrected for the number of compared
+            settings; None for the baseline and for settings that cannot be compared.
+        refusal: message that says why a setting on the same text cannot be compared, or "".
+        seeds, parameters, chars_seen, seconds: the seeds, and the cost of one training (see `Setting`).
     winner: the best setting; None if fewer than two settings were compared with the baseline, or if none of them has a
         better score than the baseline.
     floor: standard deviation between the val scores of different seeds, from which the noise floor is computed.
@@ -78,23 +66,19 @@ class Leaderboard:
     """
 
     baseline: Setting
-    rows: Sequence[Row]
-    others: Sequence[Sequence[Row]]
+    table: pd.DataFrame
     winner: Winner | None
     floor: Floor
     without_result: Sequence[tuple[str, str]]
 
     @property
-    def texts(self) -> list[Sequence[Row]]:
-        """One list of rows for each val text. The list for the text of the baseline comes first."""
-        return [self.rows, *self.others]
+    def texts(self) -> list[pd.DataFrame]:
+        """The rows of each val text. Those of the baseline's text come first."""
+        return [rows for _, rows in self.table.groupby("text", sort=False)]
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
-    """Rank all experiments, including `baseline`, by the score of one of their models on val.
-
-    `model` is the name of this model. Experiments that differ only in the seed are ranked together, by their mean
-    score.
+    """Rank all experiments, including `baseline`, by the score of `model` on val.
 
     Raises:
         BukvaError: the baseline is unknown, has no complete result, or has no model with this name.
@@ -106,13 +90,17 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     settings = groups(results, model)
     first = settings[0]  # the baseline
     floor = records.floor(first.family, SPLIT, settings)
-    same_text, *other_texts = _by_text(settings)
-    rows = _compared(same_text, floor)
+    same_text = [setting for setting in settings if _text(setting) == _text(first)]
+    refusals = {setting.key: why_incomparable(first.result, setting.result, SPLIT) for setting in same_text}
+    pairs = [(first, setting) for setting in same_text[1:] if not refusals[setting.key]]
+    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
+    order = list(dict.fromkeys(map(_text, settings)))
+    ranked = sorted(settings, key=lambda setting: (order.index(_text(setting)), _mean(setting)))
+    rows = [_row(each, first, compared.get(each.key), refusals.get(each.key, "")) for each in ranked]
     return Leaderboard(
         baseline=first,
-        rows=_ranked(rows),
-        others=[_ranked([Row(each, _changed(first, each), None, "") for each in text]) for text in other_texts],
-        winner=_winner(first, rows, floor),
+        table=pd.DataFrame(rows, dtype=object),  # not float, which would turn None into NaN
+        winner=_winner(first, [comparison.b for comparison in compared.values()], floor),
         floor=floor,
         without_result=[
             *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
@@ -121,38 +109,25 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     )
 
 
-def _by_text(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """Group settings by the val text on which they were scored. The group of the first setting comes first."""
-    by_text: dict[str, list[Setting]] = {}
-    for setting in settings:
-        by_text.setdefault(setting.result.about["text"][SPLIT], []).append(setting)
-    return list(by_text.values())
-
-
-def _ranked(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: _mean(row.setting))
-
-
-def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
+def _row(setting: Setting, baseline: Setting, comparison: Comparison | None, refusal: str) -> dict[str, Any]:
     changed = changed_params(baseline.result, setting.result, setting.model)
-    return {key: value for key, (_, value) in changed.items()}
+    return {
+        "setting": setting,
+        "text": _text(setting),
+        "experiments": setting.names,
+        "also": [name for name in setting.other_names if name not in setting.names],
+        "changed": {key: value for key, (_, value) in changed.items()},
+        SPLIT: setting.scores(SPLIT),
+        "comparison": comparison,
+        "refusal": refusal,
+        "seeds": setting.seeds,
+        "parameters": setting.parameters,
+        "chars_seen": setting.chars_seen,
+        "seconds": setting.seconds,
+    }
 
 
-def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """Compare each setting with the first one, the baseline, and return one row for each setting."""
-    baseline = settings[0]
-    refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
-    pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
-    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
-    return [
-        Row(setting, _changed(baseline, setting), compared.get(setting.key), refusals[setting.key])
-        for setting in settings
-    ]
-
-
-def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
-    """Return the best of the settings that were compared, or None in the cases that `Leaderboard` describes."""
-    compared = [row.setting for row in rows if row.comparison]
+def _winner(baseline: Setting, compared: Sequence[Setting], floor: Floor) -> Winner | None:
     if len(compared) < 2:
         return None
     best = min(compared, key=_mean)
@@ -170,6 +145,10 @@ def _winner(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | No
         if len(unused) >= MIN_SEEDS
         else None,
     )
+
+
+def _text(setting: Setting) -> str:
+    return str(setting.result.about["text"][SPLIT])
 
 
 def _mean(setting: Setting) -> float:

@@ -1,8 +1,8 @@
 """Build the charts as Vega-Lite specifications.
 
-A browser draws the charts on HTML pages, and vl-convert writes them as PNG files. Texts and lines use the text color of
-the page (currentColor), so a chart is legible on light and on dark pages. A model has the same color on all charts. The
-column `colour` of a chart's data has the color of each row. Every chart has a description for screen readers.
+A browser draws the charts on HTML pages, and vl-convert writes them as PNG files. Texts and lines have the text color
+of the page (currentColor). Column `colour` of a chart's data has the color of each row; tooltips show all other
+columns. Every chart has a description for screen readers.
 """
 
 from collections.abc import Mapping
@@ -42,19 +42,15 @@ WIDTH = 700  # pixels before scaling: width of the PNG of a chart that fills its
 SCALE = 1.25  # scale factor of PNGs
 WHITESPACE_SYMBOLS = {"\n": "⏎", " ": "␣", "\t": "⇥"}
 # number formats of tooltips by column
-FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
-           "right": ".1%", "predictions": ",", "value": "+.3f", "weight": ".2f"}  # fmt: skip
+FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "value": "+.3f", "weight": ".2f"}
 
 
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
-    """Draw a dot plot with one horizontal line per label.
-
-    On each line, a gray bar spans the interval from `low` to `high`. If `rows` does not have these columns, the bar
-    spans all dots of the line.
+    """Draw a dot plot with one horizontal line per label, in the order of the rows.
 
     Args:
-        rows: one row per dot, with columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip
-            of a dot shows all columns except `colour`. Labels are drawn from top to bottom in the order of the rows.
+        rows: one row per dot, with columns `label`, `colour` and `bits`, and optionally `low` and `high`, the interval
+            that a gray bar spans. Without them, the bar spans all dots of the line.
         title: the title of the x axis.
         description: the description for screen readers.
         series: the name of the column that the legend explains, or "" for a chart without a legend.
@@ -80,12 +76,9 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
 def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
     """Draw the loss curves of models, with solid lines for val and dashed lines for train.
 
-    The y axis covers only the losses after the first 30 % of each training (BEGINNING). Earlier losses are much higher.
-
     Args:
-        points: one row per point of a curve, with columns `model`, `colour`, `split`, `bits` (the loss in bits per
-            character), and the column that `x` names.
-        x: the name of the column that the x axis shows.
+        points: columns `model`, `colour`, `split`, `bits`, and the column `x` that the x axis shows.
+        x: the name of this column.
         title: the title of the x axis.
     """
     last = points.groupby(["model", "split"])[x].transform("max")
@@ -105,12 +98,11 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Draw the composition of each split as bars, for example with one bar per author and split.
+    """Draw the composition of each split as bars.
 
     Args:
-        rows: one row per label (such as an author) and split, with columns `label`, `split`, `colour`, `chars` (number
-            of characters) and `share` (these characters as a fraction of the split).
-        by: the kind of label, such as "author". The description for screen readers contains this word.
+        rows: columns `label` (such as an author), `split`, `colour`, `chars`, and `share` of the split.
+        by: the kind of label, such as "author".
     """
     labels = rows["label"].unique().tolist()
     bars = (
@@ -128,16 +120,11 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
 
 
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
-    """Draw the scores of the tries of `bukva judge`, by number of the try.
-
-    A try is a changed setting that was compared with the baseline. It is drawn as a dot with an interval, in the color
-    of its verdict. A try that is kept becomes the next baseline. A gray line shows the score of the baseline after each
-    try.
+    """Draw the scores of the tries of `bukva judge`, and the score of the baseline after each try as a line.
 
     Args:
-        rows: one row per try, with columns `number` (of the try), `bits`, `low` and `high` (the ends of the interval),
-            `verdict` and `colour`. The tooltip of a dot shows all columns except `colour`.
-        baseline: one row per try, with columns `number` and `bits` (the score of the baseline after the try).
+        rows: columns `number` (of the try), `bits`, `low` and `high` (its interval), `verdict` and `colour`.
+        baseline: columns `number` and `bits`.
         description: the description for screen readers.
     """
     x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
@@ -149,36 +136,11 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     return to_spec((line + intervals + points).properties(height=300), description)
 
 
-def reliability(rows: pd.DataFrame) -> Spec:
-    """Draw a reliability diagram, which shows the accuracy of the GPT by its confidence.
-
-    The confidence of a prediction is the probability of the likeliest id. On the dashed diagonal, accuracy equals
-    confidence.
-
-    Args:
-        rows: one row per bin of predictions with similar confidence, with columns `confidence` (the mean of the bin),
-            `right` (the accuracy) and `predictions` (the number of predictions).
-    """
-    fraction = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
-    x = alt.X("confidence:Q", title="confidence of the GPT", **fraction)
-    y = alt.Y("right:Q", title="accuracy", **fraction)
-    ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "right": [0, 1]})).encode(x=x, y=y)
-    base = alt.Chart(rows).encode(x=x, y=y)
-    chart = alt.layer(
-        ideal.mark_line(strokeDash=[4, 4], color=COLORS["counted"]),
-        base.mark_line(color=GPT_COLOR),
-        base.mark_point(filled=True, opacity=1, color=GPT_COLOR).encode(
-            size=alt.Size("predictions:Q", legend=None), tooltip=tooltips(rows)
-        ),
-    )
-    return to_spec(chart.properties(height=260), "Accuracy of the GPT by confidence.")
-
-
 # ---- parts that all charts share
 
 
 def colors(rows: pd.DataFrame, name: str) -> alt.Color:
-    """Return a color encoding of column `name`. The color of each value is in column `colour` of `rows`.
+    """Return an encoding that gives the values of column `name` the colors of column `colour`.
 
     The legend lists the values in the order of `rows`.
     """
@@ -193,7 +155,7 @@ def colors(rows: pd.DataFrame, name: str) -> alt.Color:
 
 
 def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
-    """Return a tooltip that shows the name and the value of each column of `rows` except `colour`."""
+    """Return a tooltip with all columns of `rows` except `colour`."""
     return [
         alt.Tooltip(f"{name}:Q", format=FORMATS[name]) if name in FORMATS else alt.Tooltip(f"{name}:N")
         for name in rows.columns.drop("colour", errors="ignore")
@@ -208,10 +170,7 @@ def visible(text: str) -> str:
 
 
 def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
-    """Draw a dashed horizontal line at `value`, with `label` and `value` above the right end of the line.
-
-    `y` is the encoding of the y axis.
-    """
+    """Draw a dashed horizontal line at `value` of the axis `y`, with `label` above its right end."""
     name = str(y.shorthand).partition(":")[0]
     base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
     line = base.mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
@@ -223,11 +182,7 @@ def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
 def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     """Style an Altair chart and convert it to a Vega-Lite specification.
 
-    Args:
-        chart: an Altair chart.
-        description: the description for screen readers.
-        wide: fill the width of the container. Use `False` for concatenated and faceted charts, because their panels
-            have fixed widths.
+    `wide` charts fill the width of their container. Panels of concatenated and faceted charts have fixed widths.
     """
     text = {
         "labelColor": "currentColor",
@@ -253,9 +208,9 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
 
 
 def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write each chart as a PNG file in `folder`, with black text on white.
+    """Write each chart as a PNG file in `folder`, black on white, with its name in `charts` as the file name.
 
-    The keys of `charts` are the file names without ".png". On one machine, the same chart always gives the same bytes.
+    On one machine, the same chart always gives the same bytes.
     """
     for name, spec in charts.items():
         drawn = {**spec, "background": "white"}

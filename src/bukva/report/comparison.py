@@ -1,7 +1,4 @@
-"""Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON.
-
-A setting is the code and all parameters of an experiment except the seed. It may have been trained with several seeds.
-"""
+"""Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON."""
 
 import json
 import re
@@ -61,10 +58,7 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
 
 
 def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table that compares A and B.
-
-    The table has a column for each setting. Its rows are scores, costs, and the parameters that differ.
-    """
+    """Return the header and the rows of a table with the scores, the costs and the differing parameters of A and B."""
     both = comparison.a, comparison.b
     values_by_name = {
         "bits per character": [score_of(setting, comparison.split) for setting in both],
@@ -107,8 +101,7 @@ def sentences(comparison: Comparison) -> list[str]:
 def more_seeds(comparison: Comparison) -> str:
     """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS seeds.
 
-    The command checks out a setting and then runs `bukva seeds`, which queues trainings of the checked-out setting. The
-    setting that is already checked out comes first. At the end, `dvc queue start` runs the queued trainings.
+    `bukva seeds` queues trainings of the setting that is checked out, so the setting that already is comes first.
     """
     few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
@@ -117,7 +110,7 @@ def more_seeds(comparison: Comparison) -> str:
 
 
 def _checkout(setting: Setting) -> str:
-    """Return a shell command, followed by "&&", that checks out a setting. Return "" if it is already checked out."""
+    """Return a shell command, followed by "&&", that checks out a setting; empty if it is checked out already."""
     known = {member.result.revision.name: member.result.revision for member in setting.members}
     revision = known.get(setting.name, setting.result.revision)
     if revision.is_workspace:
@@ -128,7 +121,7 @@ def _checkout(setting: Setting) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    """Return a comparison as Markdown: its sentences, then its table."""
+    """Return the sentences and the table of a comparison as Markdown."""
     header, rows = table(comparison)
     shown = as_markdown([plain(cell) for cell in header], [[plain(cell) for cell in row] for row in rows])
     return "\n\n".join([*sentences(comparison), shown])
@@ -137,8 +130,7 @@ def markdown(comparison: Comparison) -> str:
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as a dictionary for JSON output."""
     return {
-        "a": _setting_json(comparison.a, comparison.split),
-        "b": _setting_json(comparison.b, comparison.split),
+        **{side: _setting_json(getattr(comparison, side), comparison.split) for side in ("a", "b")},
         "model": comparison.a.model,
         "scores": comparison.a.model,
         "split": comparison.split,
@@ -156,24 +148,16 @@ def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
         "name": setting.name,
         "experiments": [list(member.names) for member in setting.members],
         "bits_per_char": setting.scores(split),
-        **cost_json(setting),
+        **{name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")},
     }
 
 
-def cost_json(setting: Setting) -> dict[str, Any]:
-    """Return the seeds of a setting and the cost of one training as a dictionary for JSON output."""
-    return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
-
-
 def score_of(setting: Setting, split: str) -> str:
-    """Format the score of a setting on `split` in bits per character.
-
-    For several seeds, return the mean ± the standard deviation, such as "2.750 ± 0.012".
-    """
+    """Format the bits per character of a setting on `split`, for several seeds as mean ± standard deviation."""
     scores = setting.scores(split)
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
 
 
 def seconds_of(setting: Setting) -> str:
-    """Format the duration of one training in seconds, without the unit. Return "unknown" if it was not measured."""
+    """Format the duration of one training in seconds, without the unit."""
     return f"{setting.seconds:,.0f}" if setting.seconds is not None else "unknown"

@@ -1,8 +1,4 @@
-"""Print and draw the verdicts of `bukva judge`.
-
-A try is a changed setting that is compared with the baseline. The verdict says whether the try replaces the baseline.
-The ledger is the file with all tries and their verdicts.
-"""
+"""Print and draw the verdicts of `bukva judge` on tries, which are settings that change the baseline."""
 
 import json
 from collections.abc import Callable
@@ -28,10 +24,7 @@ COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"]
 
 
 def line_printer(*, quiet: bool) -> Callable[[str], None]:
-    """Return a function that prints a line without buffering.
-
-    With `quiet`, the function prints nothing. Use this for JSON output.
-    """
+    """Return a function that prints a line without buffering, or, for JSON output (`quiet`), prints nothing."""
     return (lambda _: None) if quiet else lambda line: print(line, flush=True)
 
 
@@ -42,13 +35,7 @@ def interval(judged: Try) -> tuple[float, float]:
 
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
-    """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try.
-
-    Args:
-        judged: a try, that is, a setting that was tested against the baseline.
-        ledger: all tries so far. They determine the significance level for the next try.
-        as_json: print the fields of `judged` and the key `next_level` as JSON instead of sentences.
-    """
+    """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try."""
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
         return
@@ -68,7 +55,7 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
-    """Print the ledger, the list of all tries, as a table with a summary below. With `as_json`, print it as JSON."""
+    """Print all tries as a table with a summary below, or as JSON."""
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
@@ -120,11 +107,7 @@ def chart(ledger: Ledger) -> charts.Spec:
 
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the two tables that `charts.tries` draws.
-
-    The first table has one row per try. Tries without a verdict or a score are left out. The second table has the
-    baseline's score after each try. Its row with number 0 is the first baseline.
-    """
+    """Return a table of the tries with a verdict and a score, and one of the baseline's score after each of them."""
     rows = []
     steps = [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:

@@ -1,34 +1,28 @@
-"""Print the leaderboard, and convert it to tables, sentences and JSON.
-
-The leaderboard ranks settings by their scores. A setting is the code and all parameters of an experiment except the
-seed.
-"""
+"""Print the leaderboard, and convert it to rows of text, sentences and JSON."""
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bukva.compare.groups import Setting
-from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
+import pandas as pd
+
+from bukva.compare.leaderboard import SPLIT, Leaderboard, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
 from bukva.core.words import count
-from bukva.report.comparison import COMMAND, SEEDS, cost_json, more_seeds, score_of, seconds_of
+from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, seconds_of
 from bukva.report.terminal import show, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
+HIDDEN = ["setting", "text", "comparison"]  # columns that are not in the JSON
 
 
 def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_json: bool) -> None:
     """Print the leaderboard as tables and sentences, or as JSON.
 
-    Args:
-        board: the leaderboard.
-        looks: the number of times that scores on the baseline's test text have been shown.
-        with_test: also show scores on test.
-        as_json: print JSON instead of tables. The JSON does not contain `looks`.
+    `looks` is the number of times that scores on the baseline's test text have been shown. It is not in the JSON.
     """
     splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
@@ -36,28 +30,26 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         return
     how_to_show = "" if with_test else " To show them, run `bukva experiments --test`."
     looks_line = f"{times_shown(looks)}{how_to_show}"
-    title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(board.rows)}"
-    show(title, *table(board, board.rows, splits), [*sentences(board), looks_line], justify="left")
-    for rows in board.others:
+    own, *others = board.texts
+    title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(own)}"
+    show(title, *table(board, own, splits), [*sentences(board), looks_line], justify="left")
+    for rows in others:
         title = f"Experiments on another text: {text_name(rows)}"
         show(title, *table(board, rows, splits), [best_of(rows)], justify="left")
 
 
-def text_name(rows: Sequence[Row]) -> str:
+def text_name(rows: pd.DataFrame) -> str:
     """Describe the text on which all `rows` were scored: the corpus, its source, and its number of val characters."""
-    result = rows[0].setting.result
+    result = rows["setting"].iloc[0].result
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
     name = f"{download['corpus']} ({download[source]})" if source else download["corpus"]
     return f"{name}, {count(result.characters.chars[SPLIT].sum(), 'character')} of {SPLIT}"
 
 
-def best_of(rows: Sequence[Row]) -> str:
-    """Return a sentence about the best setting, which is the first of `rows`.
-
-    All `rows` were scored on the same text. The baseline was scored on another text.
-    """
-    best = rows[0].setting
+def best_of(rows: pd.DataFrame) -> str:
+    """Return a sentence about the best of the settings that were scored on another text than the baseline."""
+    best = rows["setting"].iloc[0]
     which = f"Best of {len(rows)}" if len(rows) > 1 else "The only setting"
     return (
         f"{which} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
@@ -65,59 +57,64 @@ def best_of(rows: Sequence[Row]) -> str:
     )
 
 
-def table(
-    board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
-) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table of settings that were scored on the same text.
+def as_text(board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPLIT,)) -> list[dict[str, Any]]:
+    """Return `rows` of the leaderboard as text, for the terminal and for pages.
 
-    Args:
-        board: the leaderboard.
-        rows: the settings of the table. The setting with the best score on val comes first.
-        splits: the splits for which the table shows scores.
+    Each result has the `names` of the experiments, `n_seeds`, the `scores` on `splits`, the `verdict` (a pair, see
+    `verdict_of`, or empty for other texts than the baseline's), the `changed` parameters and the `cost`.
     """
-    compared = ["against the baseline"] if rows is board.rows else []
-    cells = [
-        [
-            _names(row.setting),
-            *(score_of(row.setting, split) for split in splits),
-            *([" ".join(filter(None, verdict_of(row, board)))] if compared else []),
-            "" if row.setting is board.baseline else ", ".join(changed(row)),
-            cost_of(row.setting),
-        ]
-        for row in rows
+    own = board.baseline in rows["setting"].tolist()
+    return [
+        {
+            "names": [setting.names[0], *setting.other_names],
+            "n_seeds": len(setting.seeds),
+            "scores": [score_of(setting, split) for split in splits],
+            "verdict": verdict_of(row, board) if own else (),
+            "changed": [] if setting is board.baseline else changed(row["changed"]),
+            "cost": f"{_short(row['parameters'])} parameters, {_short(row['chars_seen'])} chars, "
+            f"{seconds_of(setting)} s",
+        }
+        for row, setting in zip(rows.to_dict("records"), rows["setting"], strict=True)
     ]
-    return ["experiment", *splits, *compared, "changed", "cost"], cells
 
 
-def _names(setting: Setting) -> str:
-    """Format the names of a setting's experiments and its number of seeds, as in "wide (3 seeds), also wide-2"."""
-    seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
-    return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
+def table(
+    board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPLIT,)
+) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the cells of the table that the terminal shows."""
+    lines = as_text(board, rows, splits)
+    compared = ["against the baseline"] if lines[0]["verdict"] else []
+    return ["experiment", *splits, *compared, "changed", "cost"], [
+        [
+            line["names"][0]
+            + (f" ({line['n_seeds']} seeds)" if line["n_seeds"] > 1 else "")
+            + (f", also {', '.join(line['names'][1:])}" if line["names"][1:] else ""),
+            *line["scores"],
+            *([" ".join(filter(None, line["verdict"]))] if compared else []),
+            ", ".join(line["changed"]),
+            line["cost"],
+        ]
+        for line in lines
+    ]
 
 
-def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
+def verdict_of(row: Mapping[Hashable, Any], board: Leaderboard) -> tuple[str, str]:
     """Return a row's difference from the baseline in bits per character, and its verdict.
 
     An example is ("-0.031", "better"). If the row was not compared with the baseline, the difference is "" and the
     verdict is "baseline" or "not compared".
     """
-    if row.comparison:
-        return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
-    return "", "baseline" if row.setting is board.baseline else "not compared"
+    if row["comparison"]:
+        return signed(row["comparison"].verdict.difference), row["comparison"].verdict.verdict
+    return "", "baseline" if row["setting"] is board.baseline else "not compared"
 
 
-def cost_of(setting: Setting) -> str:
-    """Format the cost of one training: the number of parameters, the characters seen, and the duration in seconds."""
-    return f"{_short(setting.parameters)} parameters, {_short(setting.chars_seen)} chars, {seconds_of(setting)} s"
+def changed(params: dict[str, Any]) -> list[str]:
+    """Format at most MAX_CHANGED parameters as "key=value", and the number of the others as "2 more".
 
-
-def changed(row: Row) -> list[str]:
-    """List the parameters of a row that differ from the baseline, as strings "key=value".
-
-    If more than MAX_CHANGED parameters differ, the last string gives the number of the parameters that are not listed,
-    such as "2 more". If only the code differs, return ["code"].
+    If no parameter differs, only the code does: return ["code"].
     """
-    items = [f"{key}={value}" for key, value in row.changed.items()]
+    items = [f"{key}={value}" for key, value in params.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return items[:MAX_CHANGED] + more or ["code"]
 
@@ -128,25 +125,22 @@ def _short(n: int) -> str:
 
 
 def sentences(board: Leaderboard) -> list[str]:
-    """Return the sentences that are printed below the table of settings scored on the baseline's text.
-
-    For example, they explain the verdicts, give the noise floor, and name the experiments without a result. The noise
-    floor is the standard deviation of the difference between two trainings that differ only in the seed.
-    """
-    compared = sum(row.comparison is not None for row in board.rows)
+    """Return the sentences below the table: verdicts, the best setting, the noise floor, and what has no result."""
+    own = board.texts[0]
+    n_compared = int(own["comparison"].notna().sum())
     lines = []
-    members = [member for rows in board.texts for row in rows for member in row.setting.members]
     same = [
         f"{name} has the same training and scores as {member.names[0]}. The two differ only in {changed}."
-        for member in members
+        for setting in board.table["setting"]
+        for member in setting.members
         for name, changed in member.differing.items()
     ]
-    if len(board.rows) == 1 and not board.others and not same:
+    if len(board.table) == 1 and not same:
         lines.append(
             "Only the baseline has a result yet. Run an experiment, for example `dvc exp run -S model.n_head=8`."
         )
-    if compared > 1:
-        lines.append(f"The verdicts are corrected for {compared} comparisons with the baseline (Holm's method).")
+    if n_compared > 1:
+        lines.append(f"The verdicts are corrected for {n_compared} comparisons with the baseline (Holm's method).")
     if board.winner:
         lines.append(_describe_winner(board.winner, board.baseline.name))
     if board.floor.known:
@@ -157,14 +151,15 @@ def sentences(board: Leaderboard) -> list[str]:
     else:
         lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`.")
     lines += [
-        f"{row.setting.name} was not compared with the baseline. {row.refusal}" for row in board.rows if row.refusal
+        f"{setting.name} was not compared with the baseline. {refusal}"
+        for setting, refusal in zip(own["setting"], own["refusal"], strict=True)
+        if refusal
     ]
-    names_by_reason = {
-        reason: ", ".join(name for name, why in board.without_result if why == reason)
-        for _, reason in board.without_result
-    }
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in board.without_result:
+        names_by_reason.setdefault(reason, []).append(name)
     return [*lines, *same] + [
-        f"Experiments without a result ({reason}): {names}." for reason, names in names_by_reason.items()
+        f"Experiments without a result ({reason}): {', '.join(names)}." for reason, names in names_by_reason.items()
     ]
 
 
@@ -188,14 +183,13 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     """Return the leaderboard, with the scores on `splits`, as a dictionary for JSON output."""
     winner = board.winner
+    own, *others = board.texts
     return {
         "model": board.baseline.model,
         "baseline": board.baseline.name,
-        "text": text_name(board.rows),
-        "rows": [_row_json(row, splits) for row in board.rows],
-        "other_texts": [
-            {"text": text_name(rows), "rows": [_row_json(row, splits) for row in rows]} for rows in board.others
-        ],
+        "text": text_name(own),
+        "rows": _rows_json(own, splits),
+        "other_texts": [{"text": text_name(rows), "rows": _rows_json(rows, splits)} for rows in others],
         "choice": winner
         and {
             "best": list(winner.best.names),
@@ -209,13 +203,15 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _row_json(row: Row, splits: Sequence[str]) -> dict[str, Any]:
-    return {
-        "experiments": list(row.setting.names),
-        "also": [name for name in row.setting.other_names if name not in row.setting.names],
-        "changed": row.changed,
-        **{split: row.setting.scores(split) for split in splits},
-        "verdict": row.comparison.verdict.to_json() if row.comparison else None,
-        "refusal": row.refusal or None,
-        **cost_json(row.setting),
-    }
+def _rows_json(rows: pd.DataFrame, splits: Sequence[str]) -> list[dict[Hashable, Any]]:
+    return [
+        {
+            **row,
+            **{split: setting.scores(split) for split in splits},
+            "verdict": comparison.verdict.to_json() if comparison else None,
+            "refusal": row["refusal"] or None,
+        }
+        for row, setting, comparison in zip(
+            rows.drop(columns=HIDDEN).to_dict("records"), rows["setting"], rows["comparison"], strict=True
+        )
+    ]

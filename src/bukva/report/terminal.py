@@ -22,15 +22,7 @@ def show(
     sentences: Iterable[str] = (),
     justify: Literal["left", "right"] = "right",
 ) -> None:
-    """Print a table, and sentences below the table.
-
-    Args:
-        title: the title of the table.
-        header: the names of the columns.
-        rows: the cells of each row.
-        sentences: the sentences. Each sentence begins on a new line.
-        justify: the alignment of all columns except the first, which is always aligned to the left.
-    """
+    """Print a table, and each of `sentences` on a new line. The first column is always aligned to the left."""
     console, rows, n = Console(highlight=False), list(rows), len(header)
     bare = [(Table(title=title, box=None, padding=(0, gap, 0, 0)), gap * n) for gap in (2, 1)]
     shapes = [(Table(title=title), 3 * n + 1), *bare]
@@ -60,15 +52,10 @@ def _widths(lines: Iterable[Sequence[str]], room: int) -> list[int | None]:
 def table(
     scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table with the scores of a run in bits per character.
+    """Return the header and the rows of a table with the scores of a run, from the content of reports/scores.json.
 
-    If the accuracy on val was computed, the last column shows it.
-
-    Args:
-        scores: the content of reports/scores.json.
-        with_test: include scores on test.
-        everything: include all models and baselines. By default, the table contains the bigram, the best n-gram model
-            and the GPT.
+    By default, the table contains the bigram, the best n-gram model and the GPT. If the accuracy on val was computed,
+    the last column shows it.
     """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
@@ -95,11 +82,7 @@ def _label(row: Row) -> str:
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """Return sentences that explain the GPT's score on val, and compare the score with those of two other models.
-
-    A score of b bits is explained as a uniform guess among 2^b characters. The other models are the best n-gram model
-    and the bigram. `scores` is the content of reports/scores.json.
-    """
+    """Return sentences that explain the GPT's score on val, and compare it with the best n-grams and the bigram."""
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
     others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
@@ -115,10 +98,7 @@ def headline(scores: dict[str, Any]) -> str:
 
 
 def context(scores: dict[str, Any]) -> str:
-    """Return a sentence about the GPT's gain from a long context, and a sentence about how all models were scored.
-
-    `scores` is the content of reports/scores.json.
-    """
+    """Return a sentence about the GPT's gain from a long context, and one about how all models were scored."""
     short, window = scores["context"][SPLIT], scores["window"]
     return (
         f"Context beyond {short['short_context']} {window['unit']}s improves the GPT by "

@@ -9,8 +9,8 @@ from lxml import html
 from bukva.core.errors import BukvaError
 from bukva.report.page import build as module
 from bukva.report.page import text
-from bukva.report.page.experiment import Card
 from bukva.report.page.render import render
+from bukva.report.page.results import Card
 
 NO_BASELINE = "workspace: stage evaluate has not run, so there is no baseline."
 
@@ -39,7 +39,7 @@ def test_commands_in_sentences_are_code_and_nothing_else_is():
 def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     strange = "</script><b>a</b>&"
     specs = {strange: {"title": strange}}
-    row = {"names": [(strange, "/"), (strange, "")], "n_seeds": 2, "score": strange, "verdict": ("", strange),
+    row = {"names": [(strange, "/"), (strange, "")], "n_seeds": 2, "scores": [strange], "verdict": ("", strange),
            "changed": [strange], "cost": strange}  # fmt: skip
     shown = {"name": strange, "best": strange, "rows": [row], "scores": specs[strange], "losses": specs}
     page = render(
@@ -62,7 +62,7 @@ def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
         params=SimpleNamespace(split=SimpleNamespace(strategy="tail", duplicates="remove")),
         result=SimpleNamespace(author_word="author"),
     )
-    composition = {"authors": {"a": 1}, "categories": {"b": 1}, "decades": {"-": 1}}
+    composition = {"authors": [{"author": "a", "chars": 1}], "categories": [{"category": "b", "chars": 1}]}
     seen, cut = {"8": 0.25, "16": 0.125}, {"8": 0.5, "16": 0.375}
     splits = [
         {"train": {"chars": 37, **composition}, "val": {"chars": 4, **composition, "in_train": in_train}}

@@ -1,7 +1,7 @@
 """Build two kinds of HTML pages: the report of one result, and the overview of all experiments."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
+from bukva.compare.leaderboard import SPLIT, Leaderboard, leaderboard
 from bukva.compare.ledger import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
@@ -21,8 +21,9 @@ from bukva.report import charts, judge
 from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
 from bukva.report.page import attention_section, results, text
-from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
+from bukva.report.page.experiment import Experiment
 from bukva.report.page.render import render
+from bukva.report.page.results import Card, uncertainty_card
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
@@ -34,10 +35,7 @@ def build(path: Path) -> list[Path]:
     """Write the page of the last run to `path`, and the page of all experiments to the same folder.
 
     If the baseline has no result, the page of all experiments is not written. In this case, the reason is printed, and
-    an earlier version of the page is deleted.
-
-    Returns:
-        The paths of the written pages. Each page is self-contained: it needs no other file and no network.
+    an earlier version of the page is deleted. Each page is self-contained: it needs no other file and no network.
 
     Raises:
         BukvaError: the pipeline has not run. The message names the missing file.
@@ -60,7 +58,7 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
     Args:
         name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
         links: the pages in the navigation, each as (URL, title).
-        here: the URL of this page, if it is one of `links`. The navigation highlights this page.
+        here: the URL of this page, if it is one of `links`.
         served: whether the web server sends the page (see `render`).
 
     Raises:
@@ -87,27 +85,20 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             predictors=results.predictors(experiment),
             attention=attention_section.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
-            calibration=text.calibration(experiment),
             corpus=text.corpus(experiment, experiment.read("split_report")),
-            cost=results.cost(experiment),
             lineage=results.lineage(experiment),
         )
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
-    """Return the page of all experiments as HTML.
-
-    Args:
-        links: the pages in the navigation, each as (URL, title).
-        here: the URL of this page in `links`.
-        served: whether the web server sends the page (see `render`). Then it links to the report of each experiment.
+    """Return the page of all experiments as HTML. If it is `served`, it links to the report of each experiment.
 
     Raises:
         BukvaError: the baseline has no result. The message says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
-    ranked = [row for row in board.rows if not row.refusal]
-    best, name = ranked[0].setting, board.baseline.name
+    ranked = [row for row in board.texts[0].to_dict("records") if not row["refusal"]]
+    best, name = ranked[0]["setting"], board.baseline.name
     baseline = "the baseline" if name == "baseline" else f"the baseline, {name}"
     many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""
     return render(
@@ -126,82 +117,61 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
 
 
 def judged_tries() -> dict[str, Any] | None:
-    """Return a `chart` of the tries that `bukva judge` has decided, and a `sentence` that summarizes the tries.
-
-    A try is a changed setting that was compared with the baseline. Return None if no try has been decided.
-    """
+    """Return a `chart` of the tries that `bukva judge` has decided, and a `sentence` about them, or None."""
     ledger = read_ledger()
     if not ledger or not ledger.decided:
         return None
     return {"chart": judge.chart(ledger), "sentence": judge.sentence(ledger)}
 
 
-def _cards(board: Leaderboard, best: Row) -> list[Card]:
-    """Return the headline numbers for the page of all experiments."""
-    mean = fmean(best.setting.scores(SPLIT))
+def _cards(board: Leaderboard, best: Mapping[Hashable, Any]) -> list[Card]:
+    mean = fmean(best[SPLIT])
     difference, verdict = board_text.verdict_of(best, board)
+    name = board.baseline.name
+    gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
     return [
-        Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best.setting.name}"),
+        Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best['setting'].name}"),
         uncertainty_card(mean),
-        accuracy_card(best.setting.result.about, best.setting.result.params["tokenize"]["kind"]),
-        Card(
-            "Against the baseline",
-            difference or f"{mean:.3f}",
-            f"bits compared with {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
-            verdict,
-        ),
+        Card("Against the baseline", difference or f"{mean:.3f}", gain, verdict),
     ]
 
 
-def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
-    """Return the contents of the page section about one text: a table and charts of the settings scored on this text.
-
-    `rows` are these settings.
-    """
-    names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
+def _text(board: Leaderboard, rows: pd.DataFrame, *, served: bool) -> dict[str, Any]:
+    """Return the table and the charts of the settings that were scored on one text."""
+    lines = board_text.as_text(board, rows)
+    for line in lines:
+        line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
     return {
         "name": board_text.text_name(rows),
-        "best": "" if rows is board.rows else board_text.best_of(rows),
-        "rows": [
-            {
-                "names": [(name, f"/runs/{quote(name)}" if served else "") for name in of_row],
-                "n_seeds": len(row.setting.seeds),
-                "score": score_of(row.setting, SPLIT),
-                "verdict": board_text.verdict_of(row, board) if rows is board.rows else (),
-                "changed": [] if row.setting is board.baseline else board_text.changed(row),
-                "cost": board_text.cost_of(row.setting),
-            }
-            for row, of_row in zip(rows, names, strict=True)
-        ],
+        "best": "" if lines[0]["verdict"] else board_text.best_of(rows),
+        "rows": lines,
         "scores": _scores(rows),
         "losses": _losses(rows),
     }
 
 
-def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """Draw the scores of settings as a dot plot, with one line per setting and one dot per seed."""
+def _scores(rows: pd.DataFrame) -> charts.Spec:
+    """Draw the scores of settings, with one line per setting and one dot per seed."""
     points = pd.DataFrame(
         {
-            "label": row.setting.name,
-            "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
-            "seed": seed,
+            "label": rows["setting"].map(lambda setting: setting.name),
+            "changed": rows["changed"].map(lambda changed: ", ".join(f"{key}={each}" for key, each in changed.items())),
+            "seed": rows["seeds"],
             "colour": charts.GPT_COLOR,
-            "bits": score,
+            "bits": rows[SPLIT],
         }
-        for row in rows
-        for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
-    )
+    ).explode(["seed", "bits"])
     return charts.dots(
         points, f"{charts.BITS} on {SPLIT}", f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
     )
 
 
-def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
+def _losses(rows: pd.DataFrame) -> dict[str, charts.Spec]:
     """Return two charts of the loss curves of the best settings."""
     # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
-        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
-        for row, color in zip(rows, charts.SERIES, strict=False)
-        for step, chars, nats in row.setting.result.curves[MODEL]
+        {"model": setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        for setting, color in zip(rows["setting"], charts.SERIES, strict=False)
+        for step, chars, nats in setting.result.curves[MODEL]
     )
     return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}

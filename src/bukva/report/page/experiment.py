@@ -1,13 +1,12 @@
 """Read the files of a result for its report page."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bukva.compare.results import Result, as_checkout, read_results
@@ -20,10 +19,8 @@ from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLORS, MODELS
 from bukva.report.page.anatomy import Characters, read_characters
-from bukva.report.terminal import percent
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
-from bukva.text.tokenizers import TOKENIZERS
 
 SPLIT = "val"  # the split of every comparison on a page, because comparisons on test are counted
 # names in dvc.yaml of the outputs that a report page needs
@@ -35,44 +32,9 @@ def work_label(name: str) -> str:
     return name.replace(f"{MISSING}/", "")
 
 
-@dataclass(frozen=True)
-class Card:
-    """A headline number: its name, its value, a short explanation, and an optional verdict."""
-
-    name: str
-    value: str
-    meaning: str
-    verdict: str = ""
-
-
-def uncertainty_card(bits: float) -> Card:
-    """Return a card that explains a score in bits per character as a guess among equally likely characters."""
-    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among this many equally likely characters")
-
-
-def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
-    """Return a card with the accuracy of the GPT.
-
-    Args:
-        about: the content of about.json, which stage evaluate writes next to the scores.
-        tokenizer: the kind of tokenizer, such as "char".
-    """
-    bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
-    right = np.average(bins["right"], weights=bins["predictions"])
-    return Card(
-        "Accuracy",
-        percent(right),
-        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are the GPT's likeliest guess",
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The result of a revision or of the last run in this checkout, with its files.
-
-    result: the parameters, metrics and digests of the result, from git and DVC.
-    folder: a folder that contains the files of the result at their paths in dvc.yaml.
-    """
+    """The result of a revision or of the last run, with a folder that has its files at their paths in dvc.yaml."""
 
     result: Result
     folder: Path
@@ -80,10 +42,7 @@ class Experiment:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, name: str) -> Iterator["Experiment"]:
-        """Open the result of a revision for a `with` block. The files of the result can be read inside the block.
-
-        Args:
-            name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
+        """Open the result of an experiment, a branch, a tag, a commit, or "workspace" for a `with` block.
 
         Raises:
             BukvaError: the name is unknown, or a file is missing. The message says which command to run.
@@ -100,19 +59,19 @@ class Experiment:
         """Return the path of the output that is called `name` in dvc.yaml."""
         return self.folder / paths()[name]
 
+    def read(self, name: str) -> dict[str, Any]:
+        """Read the JSON output that is called `name` in dvc.yaml."""
+        return dict(read_json(self.path(name)))
+
     @cached_property
     def name(self) -> str:
-        """Title of the result on pages: the name of the revision, or "The last run"."""
+        """Title of the result on pages."""
         return "The last run" if self.result.revision.is_workspace else self.result.revision.name
 
     @cached_property
     def params(self) -> Params:
         """Parameters with which the result was computed."""
         return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
-
-    def read(self, name: str) -> dict[str, Any]:
-        """Read the JSON output that is called `name` in dvc.yaml."""
-        return dict(read_json(self.path(name)))
 
     @cached_property
     def table(self) -> dict[str, Any]:
@@ -131,7 +90,7 @@ class Experiment:
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
-        """Loss curve of each model, by model name. A curve is a table with one row per evaluation during training."""
+        """Loss curve of each model, with one row per evaluation during training."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
 
     @cached_property

@@ -2,8 +2,7 @@
 
 The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
 do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
-models using Rusty-DAWG". The search for copies is exact: passages with equal hashes are also compared character by
-character (corpus/repeats/grams.py).
+models using Rusty-DAWG".
 """
 
 import re
@@ -28,11 +27,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """A passage of a text that also occurs in `train`.
-
-    The passage consists of the characters [start, stop) of the text. `work` is the name of a work of `train` that
-    contains the passage.
-    """
+    """The characters [start, stop) of a text that also occur in `work`, a work of `train`."""
 
     start: int
     stop: int
@@ -40,13 +35,12 @@ class Copy(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """Length of the passage in characters."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True)
 class Novelty:
-    """Statistics of how much of a group of texts also occurs in `train`.
+    """How much of a group of texts also occurs in `train`.
 
     copies: for each text, its copied passages from left to right. Of overlapping passages, only the longest is kept.
     seen: fraction of the n-grams of all texts that occur in `train`, by n; None if every text is shorter than n.
@@ -65,30 +59,18 @@ class Novelty:
 
 @dataclass(frozen=True, eq=False)
 class Train:
-    """The training split, as m spans of the joined text of the whole corpus.
+    """The training split, as spans of the joined text of the whole corpus."""
 
-    text: (N,) code points of all works of the corpus, joined.
-    spans: (m, 2), start and stop in `text` of each span that belongs to `train`.
-    words: the different words of `train`, in lower case.
-    works: the names of all works of the corpus.
-    ends: (n_works,), the end of each work in `text`.
-    """
-
-    text: Codes
-    spans: Spans
-    words: frozenset[str]
-    works: list[str]
-    ends: Ints
+    text: Codes  # (N,) code points of all works
+    spans: Spans  # (m, 2), start and stop in `text` of each span of `train`
+    words: frozenset[str]  # in lower case
+    works: list[str]  # names of all works
+    ends: Ints  # (n_works,), the end of each work in `text`
 
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """Open the training split of a corpus for a `with` block. The text is memory-mapped until the block ends.
-
-    Args:
-        clean: the folder that stage clean wrote.
-        tokens: the folder that stage tokenize wrote. It contains the table of the splits.
-    """
+    """Open the training split of stages clean and tokenize. The text is memory-mapped during the `with` block."""
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()

@@ -1,7 +1,4 @@
-"""Render the templates of HTML pages.
-
-A page that is written to disk contains page.css and page.js. A page that the web server sends loads both files.
-"""
+"""Render the templates of HTML pages."""
 
 import functools
 from importlib.resources import files
@@ -16,15 +13,10 @@ EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
 
 
 def render(template: str, *, package: str = PACKAGE, served: bool = False, **contents: Any) -> str:
-    """Render a template to HTML.
+    """Render a template of a package to HTML. It may extend the templates of bukva.report.page.
 
-    Args:
-        template: the file name of the template.
-        package: the package whose folder `templates` contains the template. The template may extend the templates of
-            bukva.report.page.
-        served: load page.css and page.js from the server instead of including them in the page.
-        contents: the variables of the template. base.html.j2 needs `title`, and uses `subtitle`, `links`, `here`,
-            `cards` and `sections` if they are defined.
+    A page that is `served` loads page.css and page.js from the server. Otherwise the page contains both. base.html.j2
+    needs `title`, and uses `subtitle`, `links`, `here`, `cards` and `sections` if they are defined.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
@@ -39,6 +31,6 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
 
 @functools.cache
 def asset(name: str) -> str:
-    """Return the content of page.css or page.js. The content of page.js follows the chart library Vega-Lite."""
+    """Return the content of page.css or page.js, which follows the chart library Vega-Lite."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content

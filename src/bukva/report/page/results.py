@@ -1,5 +1,6 @@
-"""Build the headline numbers and five sections of the report page: verdict, losses, predictors, cost and lineage."""
+"""Build the headline numbers of the report page, and the sections verdict, losses, predictors, and cost and lineage."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.anatomy import leads, passage
-from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, uncertainty_card, work_label
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
 from bukva.report.terminal import cells, headline, percent
-from bukva.text.characters import code_points
 from bukva.text.ids import bits
 
 # number of characters of the sample next to the verdict, and of the passage that compares the predictors
@@ -39,18 +39,33 @@ LEGEND = {
 }
 
 
+@dataclass(frozen=True)
+class Card:
+    """A headline number: its name, its value, a short explanation, and an optional verdict."""
+
+    name: str
+    value: str
+    meaning: str
+    verdict: str = ""
+
+
+def uncertainty_card(bits: float) -> Card:
+    """Explain a score in bits per character as a guess among equally likely characters."""
+    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among this many equally likely characters")
+
+
 def cards(experiment: Experiment) -> list[Card]:
-    """Return the headline numbers of a result: score, accuracy, gain over n-gram counts, and training time."""
-    own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
+    """Return the headline numbers of a result."""
+    gpt, counted = experiment.rows["gpt"], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
-    gain = own - counted.bits[SPLIT]
+    gain = gpt.bits[SPLIT] - counted.bits[SPLIT]
     seconds = stage_seconds(experiment.result, "gpt")
-    parameters = experiment.scores.about["models"]["gpt"]["parameters"]
     interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
+    guess = f"of the characters of {SPLIT} are the GPT's likeliest guess"
     return [
-        Card("Score", f"{own:.3f}", f"bits per character on {SPLIT}{interval}"),
-        uncertainty_card(own),
-        accuracy_card(experiment.scores.about, experiment.params.tokenize.kind),
+        Card("Score", f"{gpt.bits[SPLIT]:.3f}", f"bits per character on {SPLIT}{interval}"),
+        uncertainty_card(gpt.bits[SPLIT]),
+        *([] if gpt.accuracy is None else [Card("Accuracy", percent(gpt.accuracy), guess)]),
         Card(
             "Against counting",
             signed(gain),
@@ -60,16 +75,17 @@ def cards(experiment: Experiment) -> list[Card]:
         Card(
             "Training",
             "unknown" if seconds is None else f"{seconds:,.0f} s",
-            f"for {experiment.curves['gpt']['step'].iloc[-1]:,} updates of {parameters:,} parameters",
+            f"for {experiment.curves['gpt']['step'].iloc[-1]:,} updates of {_parameters(experiment, 'gpt')} parameters",
         ),
     ]
 
 
-def verdict(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the page section about the verdict.
+def _parameters(experiment: Experiment, model: str) -> str:
+    return f"{experiment.scores.about['models'][model]['parameters']:,}"
 
-    The section shows a headline, a sample, the scores of all models, and the comparison with the baseline.
-    """
+
+def verdict(experiment: Experiment) -> dict[str, Any]:
+    """Return a headline, a sample, the scores of all models, and the comparison with the baseline."""
     splits = list(experiment.table["gpt"])
     answers = experiment.read("answers")
     of_gpt = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
@@ -86,7 +102,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 
 def _scores(experiment: Experiment) -> charts.Spec:
-    """Draw the scores of all models and baselines, with 95 % intervals (see `_interval`)."""
+    """Draw the scores of all models and baselines with 95 % intervals."""
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
@@ -96,7 +112,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the 95 % interval of a score on val, as (low, high)."""
+    """Return the 95 % interval of a score. It is empty if the text is too short, or has no score per character."""
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
         return own, own
@@ -105,7 +121,6 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Compare a result with the baseline on val."""
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
         if read_results([resolve(baseline)])[0].lock == experiment.result.lock:
@@ -117,10 +132,7 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Return two charts of the loss curves of all models.
-
-    The keys are the titles of the x axes, "updates" and "characters seen".
-    """
+    """Return the chart of the loss curves of all models for each of AXES."""
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
@@ -132,43 +144,10 @@ def losses(experiment: Experiment) -> dict[str, charts.Spec]:
     return {title: charts.curves(points, x, title) for x, title in AXES.items()}
 
 
-def cost(experiment: Experiment) -> dict[str, Any]:
-    """Return the header and the rows of a table with the size and the training cost of each model."""
-    rows = []
-    for name, model in trained_models().items():
-        last, seconds = experiment.curves[name].iloc[-1], stage_seconds(experiment.result, name)
-        parameters = experiment.scores.about["models"][name]["parameters"]
-        numbers = [parameters, last["step"], last["chars_seen"], seconds]
-        rows.append([model.label, *("unknown" if number is None else f"{number:,.0f}" for number in numbers)])
-    return {"header": ["model", "parameters", "updates", "characters seen", "seconds of training"], "rows": rows}
-
-
-def lineage(experiment: Experiment) -> dict[str, Any]:
-    """Describe how a result was created, and how to reproduce it.
-
-    Return a sentence about the commit (`intro`), the `commands` that reproduce the result, and the parameters that
-    differ from the commit (`changed`). Each of these parameters is a list [name, value, value in the commit].
-    """
-    revision, params = experiment.result.revision, experiment.result.params
-    commit = revision.baseline or revision.commit or head()
-    committed = parse_yaml(file_at(commit, PARAMS).decode())
-    ours, theirs = flatten(params), flatten(committed)
-    changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
-    edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
-    run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
-    return {
-        "intro": f"Created from commit {commit or 'unknown'}, {'with' if edited else 'without'} changes to the code.",
-        "commands": f"git checkout {commit}\n{run}",
-        "changed": [[key, value, theirs.get(key)] for key, value in ours.items() if value != theirs.get(key)],
-    }
-
-
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Return the contents of the page section that compares counting with learning.
+    """Compare the best n-gram model with the network, which is the GPT without its n-grams, on each character.
 
-    On each scored character, the best n-gram model is compared with the neural network, which is the GPT without its
-    n-grams. A sentence says how often each of the two was better. The colors of a passage of text show which of the two
-    was better on each character.
+    The colors of a passage of text show which of the two was better.
     """
     scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]
@@ -176,7 +155,7 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     model = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
     lead = leads(scores.nats(counted, SPLIT), scores.nats(learned, SPLIT), experiment.read("cleaning")["symbols"])
     better, worse, below = (float(np.mean(each)) for each in (lead >= 0, lead < 0, np.isnan(lead)))
-    shown = passage(characters.work, code_points(characters.text) == ord("\n"), PASSAGE)
+    shown = passage(characters, PASSAGE)
     costs = pd.DataFrame({label: bits(1.0) * scores.nats(name, SPLIT)[shown] for name, label in labels.items()})
     notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
@@ -188,3 +167,38 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
         "work": work_label(scores.works[int(characters.work[shown.start])].name),
         "parts": list(zip(characters.text[shown], classes, notes, strict=True)),
     }
+
+
+def lineage(experiment: Experiment) -> dict[str, Any]:
+    """Return a table with the cost of each training, the commit, and the parameters that differ from the commit.
+
+    `commands` reproduce the result.
+    """
+    revision, params = experiment.result.revision, experiment.result.params
+    commit = revision.baseline or revision.commit or head()
+    committed = parse_yaml(file_at(commit, PARAMS).decode())
+    ours, theirs = flatten(params), flatten(committed)
+    changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
+    edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
+    run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
+    return {
+        "rows": [
+            *([f"training of the {model.label}", _cost(experiment, name)] for name, model in trained_models().items()),
+            ["commit", f"{commit or 'unknown'}, {'with' if edited else 'without'} changes to the code"],
+            *(
+                [key, f"{value} (in the commit: {theirs.get(key)})"]
+                for key, value in ours.items()
+                if value != theirs.get(key)
+            ),
+        ],
+        "commands": f"git checkout {commit}\n{run}",
+    }
+
+
+def _cost(experiment: Experiment, model: str) -> str:
+    last, seconds = experiment.curves[model].iloc[-1], stage_seconds(experiment.result, model)
+    time = "unknown time" if seconds is None else f"{seconds:,.0f} s"
+    return (
+        f"{_parameters(experiment, model)} parameters, {last['step']:,.0f} updates, {last['chars_seen']:,.0f} "
+        f"characters seen, {time}"
+    )
