@@ -30,10 +30,13 @@ class Journal:
     """A journal that keeps the logged metrics in memory."""
 
     def __init__(self):
-        self.points = []
+        self.points, self.has_replaced = [], False
 
     def metrics(self, values, step):
         self.points.append((values, step))
+
+    def replace_finished(self):
+        self.has_replaced = True
 
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
@@ -80,5 +83,6 @@ def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, s
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     state.stop_requested, journal = False, Journal()
     run(task(), state, [CurveFile(tmp_path / "resumed.csv"), MetricsLog(journal, Speed())])
+    assert journal.has_replaced == (step == 10)  # nothing was left to train
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert [step for _, step in journal.points] == [0, 4, 8, 10]

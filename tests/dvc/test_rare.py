@@ -41,7 +41,6 @@ def test_mlflow_has_all_of_a_first_run_whose_results_are_those_of_the_commit(tem
     assert former[""].pop("artifacts") == sorted(
         [*runs[""].pop("artifacts"), "dvc.lock"]
     )  # which is that of the commit
-    former[""]["tags"].remove("bukva.notes")
     assert runs == former
     assert clone.versions() == template.versions()
     assert clone.run("git", "status", "--porcelain") == ""
@@ -113,6 +112,18 @@ def test_differences_and_plots_are_those_of_parameters_scores_and_losses(project
 def test_a_training_without_dvc_leaves_no_checkpoint(project):
     project.run("python", *TRAIN, PYTHONPATH="src", BUKVA_CHECKPOINT_SECONDS="0.2")
     assert not project.checkpoints()
+
+
+def test_a_training_whose_outputs_dvc_did_not_record_is_finished_in_mlflow_once(project):
+    """As if DVC were killed after the training: the next execution writes the outputs again, from the checkpoint."""
+    project.set({"train_gpt": {"seed": 11}})
+    for _ in range(2):
+        printed = project.run("python", *TRAIN, PYTHONPATH="src", DVC_STAGE="train-gpt")
+    assert "Resumed at step" in printed
+    project.sync()
+    *_, first, second = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
+    assert first == second | {"status": "KILLED"}
+    assert second["status"] == "FINISHED"
 
 
 def test_two_processes_follow_the_curve_of_one(project):

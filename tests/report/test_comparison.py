@@ -9,7 +9,8 @@ from bukva.report import comparison as report
 def test_the_verdicts_of_each_model_row_and_split_have_names_of_their_own(monkeypatch):
     kept = []
     monkeypatch.setattr(report, "markdown", lambda _: "")
-    monkeypatch.setattr(report, "save_note", lambda name, tags, files, **_: kept.append((name, *tags, *files)) or True)
+    monkeypatch.setattr(report, "journal_of", lambda _, name: name)
+    monkeypatch.setattr(report, "save_note", lambda made, tags, files: kept.append((made, *tags, *files)) or True)
     for row, split in itertools.product(("gpt", "bigram"), ("val", "test")):
         a = SimpleNamespace(name="heads/8", model=row)
         b = SimpleNamespace(name="b", result=SimpleNamespace(lock={}))

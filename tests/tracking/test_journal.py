@@ -120,11 +120,21 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(alone, params,
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_each_execution_of_a_stage_writes_a_journal_of_its_own(alone, params):
-    with pytest.raises(SystemExit), journal("train-gpt", params):
-        raise SystemExit(143)
-    with journal("train-gpt", params), journal("train-gpt", params):
-        assert [entry.status()[0] for entry in read_journals()] == ["KILLED", "RUNNING", "RUNNING"]
+def test_a_training_whose_outputs_are_only_written_again_is_finished_once(alone, params):
+    """DVC was killed before it recorded the outputs, so the next execution restores the last checkpoint."""
+    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
+    for stage, parameters, restored in (
+        ("train-bigram", params, False), ("train-gpt", other, False), ("train-gpt", params, True),
+        ("train-gpt", params, False),
+    ):  # fmt: skip
+        JournalWriter(stage, parameters, restored=restored).end("FINISHED")
+    before = read_journals()[-1].status()
+    with journal("train-gpt", params) as log:
+        log.replace_finished()
+    *others, first, second = read_journals()
+    assert {each.status()[0] for each in (*others, second)} == {"FINISHED"}
+    assert first.status() == ("KILLED", before[1])
+    assert first.read()[0][-1]["note"].startswith("DVC ended before it recorded the outputs")
 
 
 def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(alone, params, monkeypatch):

@@ -1,12 +1,14 @@
 """Notes on a whole experiment, tags and files, reach its run in MLflow once."""
 
+import json
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from bukva.core.files import read_json, write_text
-from bukva.tracking.journal import ARTIFACTS, TAGS, JournalWriter, journals_root, read_journals, save_note, start_sync
+from bukva.core.files import write_text
+from bukva.project.lock import parse_lock
+from bukva.tracking.journal import NOTES, JournalWriter, journal_of, read_journals, save_note, start_sync
 from bukva.tracking.store import connect
 from bukva.tracking.sync import send_journals
 
@@ -15,41 +17,44 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::R
 
 @pytest.fixture
 def wide(alone, params, monkeypatch):
-    """The name of a finished experiment; returns it."""
+    """The journal of an experiment called wide, which has finished."""
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
     JournalWriter("clean", params).end("FINISHED")
-    return "wide"
+    [made] = read_journals("wide")
+    return made
 
 
-def kept_tags():
-    return read_json(read_journals("wide")[-1].notes / TAGS)
+def lock(digest):
+    return json.dumps({"schema": "2.0", "stages": {"clean": {"outs": [{"path": "data/clean", "md5": digest}]}}})
 
 
-def test_notes_add_up_for_an_experiment_that_has_a_journal(wide):
-    assert not save_note("workspace", {"group": "a"}, {})
-    assert not save_note(wide, {"group": "a"}, {}, "0123456789abcdef")
-    assert [folder.name for folder in journals_root().iterdir()] == [wide]
-    for _ in range(2):
-        assert save_note(wide, {"group": "a", "rank": "1"}, {"a.md": b"a"})
-        assert save_note(wide, {"rank": "2"}, {})
-    assert kept_tags() == {"group": "a", "rank": "2"}
-    assert [file.name for file in (read_journals(wide)[-1].notes / ARTIFACTS).iterdir()] == ["a.md"]
+def test_a_journal_is_found_by_what_its_experiment_made_and_otherwise_by_the_name(wide, params, monkeypatch):
+    made, unknown = parse_lock(lock("abc")), parse_lock(lock("def"))
+    assert [journal_of(made, name) for name in ("wide", "renamed", "")] == [wide, None, None]
+    assert save_note(wide, {}, {"dvc.lock": lock("abc").encode()})
+    assert [journal_of(made, name) for name in ("wide", "renamed", "")] == [wide] * 3
+    assert [journal_of(unknown, name) for name in ("wide", "renamed")] == [wide, None]
+    monkeypatch.setenv("DVC_EXP_NAME", "renamed")  # a later experiment, which made something else
+    JournalWriter("clean", params).end("FINISHED")
+    assert journal_of(made, "renamed") == wide
 
 
-def note_in_another_process(number):
-    return save_note("wide", {f"tag-{number}": str(number)}, {})
+def note_in_another_process(made, number):
+    return save_note(made, {f"tag-{number}": str(number)}, {})
 
 
-def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
+def test_processes_that_make_notes_at_the_same_time_lose_none_and_the_stage_stays_finished(wide):
     with ProcessPoolExecutor(2) as pool:
-        assert all(pool.map(note_in_another_process, range(23)))
-    assert kept_tags() == {f"tag-{number}": str(number) for number in range(23)}
+        assert all(pool.map(note_in_another_process, [wide] * 23, range(23)))
+    tags = [event["tags"] for event in wide.read()[0] if event["record"] == "note"]
+    assert {name for each in tags for name in each} == {f"tag-{number}" for number in range(23)}
+    assert wide.status()[0] == "FINISHED"
 
 
 def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
-    write_text(read_journals(wide)[-1].notes, "a file where a folder should be")
-    assert not save_note(wide, {"group": "a"}, {})
+    write_text(wide.folder / NOTES, "a file where a folder should be")
+    assert not save_note(wide, {"group": "a"}, {"a.md": b"a"})
     assert capfd.readouterr().err.startswith("Tags and files of wide were not saved and will be missing in MLflow (")
     start_sync()  # no process can start
     assert capfd.readouterr() == ("", "")
@@ -63,7 +68,7 @@ def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_re
 
     def shown():
         assert send_journals(store, read_journals()) == []
-        [run] = [run for run in store.runs() if run.info.run_name == wide]
+        [run] = [run for run in store.runs() if run.info.run_name == "wide"]
         paths = [item.path for item in store.client.list_artifacts(run.info.run_id)]
         files = [Path(store.client.download_artifacts(run.info.run_id, path)) for path in paths]
         return run.data.tags.get("verdict"), {file.name: file.read_text(encoding="utf-8") for file in files}
@@ -72,7 +77,6 @@ def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_re
     for text in ("первая", "вторая"):
         assert save_note(wide, {"verdict": text}, {"a.md": text.encode()})
         assert shown() == (text, {"a.md": text})
-    assert save_note(wide, {"verdict": "вторая"}, {"a.md": "вторая".encode()})
     monkeypatch.setattr(type(store.client), "log_artifacts", lambda *_: pytest.fail("sent again"))
     assert shown() == ("вторая", {"a.md": "вторая"})
     assert {run.data.tags.get("verdict") for run in store.runs()} == {"вторая", None}  # stages get none

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bukva.core.files import write_text
-from bukva.tracking.journal import ARTIFACTS, JournalWriter, read_journals
+from bukva.tracking.journal import NOTES, JournalWriter, read_journals
 from bukva.tracking.publish import publish
 
 CURVE = """\
@@ -110,10 +110,10 @@ def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_na
     lock(train_gpt=write_gpt())
     for parameters in (params, other):
         publish(parameters)
-    first, second = (journal.notes for journal in read_journals())
-    assert first != second
-    for notes in (first, second):
-        assert (notes / ARTIFACTS / "dvc.lock").read_bytes() == Path("dvc.lock").read_bytes()
+    first, second = read_journals()
+    assert first.key != second.key
+    for journal in (first, second):
+        assert (journal.folder / NOTES / "dvc.lock").read_bytes() == Path("dvc.lock").read_bytes()
 
 
 @pytest.mark.parametrize("text", [None, "a: [", "stages: 3"])

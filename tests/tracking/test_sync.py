@@ -237,6 +237,16 @@ def test_a_resumed_training_has_a_run_with_the_whole_curve_and_the_killed_one_do
     check()
 
 
+def test_a_training_whose_outputs_are_written_again_is_finished_once(database, params):
+    resume(params)
+    assert sync() == []
+    with journal("train-gpt", params) as log:
+        log.replace_finished()
+    assert sync() == []
+    assert [run[0] for run in trainings(connect()).values()] == ["FINISHED", "KILLED"]  # the newest first
+    assert connect().client.get_run(whole_id(connect())).info.status == "FINISHED"
+
+
 def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_where_it_began(
     database, params, monkeypatch
 ):

@@ -83,7 +83,7 @@ def report() -> None:
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     made = journal_of(read_lock(project_root()))
-    if made and save_note(made.start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, made.key):
+    if made and save_note(made, {}, {PAGE.name: PAGE.read_bytes()}):
         start_sync()
         print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.start['label']}")
 

@@ -1,5 +1,6 @@
 """Define the command `bukva judge`, which decides whether to keep or discard a change of parameters or code."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -113,7 +114,14 @@ def _final(ledger: "Ledger | None", *, as_json: bool) -> None:
 
 def _save_in_mlflow(judged: "Try") -> None:
     """Save the verdict and the number of a try as tags of the experiment's run in MLflow."""
-    from bukva.tracking.journal import save_note, start_sync
+    from bukva.compare.results import read_results
+    from bukva.project.lock import StageRecord
+    from bukva.project.revisions import resolve
+    from bukva.tracking.journal import journal_of, save_note, start_sync
 
-    if save_note(judged.trained.name, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):
+    name, lock = judged.trained.name, dict[str, StageRecord]()
+    with suppress(BukvaError):  # the experiment was judged before, and removed since
+        lock |= read_results([resolve(name)])[0].lock
+    made = journal_of(lock, name)
+    if made and save_note(made, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):
         start_sync()

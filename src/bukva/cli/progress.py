@@ -61,6 +61,7 @@ class MetricsLog(Callback):
 
     def __init__(self, journal: JournalWriter, speed: Speed) -> None:
         self.journal, self.speed = journal, speed
+        self.has_trained = False
 
     def on_start(self, state: TrainState) -> None:
         """Write the metrics from before the interruption to the new journal, if this training was resumed."""
@@ -69,10 +70,16 @@ class MetricsLog(Callback):
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Write the metrics if `val` (the validation split) was scored after this update."""
+        self.has_trained = True
         if progress.val_nats_per_char is not None:
             speed = self.speed.chars_per_second
             more = {} if speed is None else {"chars_per_second": speed}
             self.journal.metrics(_metrics_of(progress) | more, progress.step)
+
+    def on_end(self, state: TrainState) -> None:
+        """If the training was already complete in the checkpoint, the journal replaces the one of that execution."""
+        if not self.has_trained:
+            self.journal.replace_finished()
 
 
 def _metrics_of(progress: Progress) -> dict[str, float]:

@@ -16,7 +16,7 @@ from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
-from bukva.tracking.journal import save_note, start_sync
+from bukva.tracking.journal import journal_of, save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
 SEEDS = 5  # recommended number of seeds of a setting; enough to estimate the variation between seeds
@@ -44,7 +44,8 @@ def _save_verdict(comparison: Comparison) -> bool:
     key = f"{a}.{comparison.a.model}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
     b = comparison.b
-    return save_note(b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page, lock=b.result.lock)
+    made = journal_of(b.result.lock, b.name)
+    return made is not None and save_note(made, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:

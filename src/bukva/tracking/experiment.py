@@ -21,17 +21,17 @@ from bukva.project.stages import paths, stages
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
 # splits that a stage reads, by kind of stage
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
-MAX_NAMED = 3  # maximum number of changed parameters in a label
+MAX_NAMED = 3  # maximum number of changes in a label
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One run of the pipeline, by `dvc exp run` or by a plain `dvc repro`.
 
-    name: name of the DVC experiment. For `dvc repro`, the name is made from the commit (see `name_of_repro`).
+    name: name of the DVC experiment; for `dvc repro`, it is made from the commit.
     commit: commit from which the experiment started, or "" before the first commit of the project.
-    params: values of all parameters in params.yaml, by dotted key such as `model.n_head`.
-    changed: parameters whose values differ from params.yaml in `commit`, each as text such as `model.n_head=8`.
+    params: all parameters, by dotted key such as `model.n_head`.
+    changed: parameters that differ from `commit`, each as text such as `model.n_head=8`.
     edited: digest of each file of code or text that stages read and that differs from `commit`, by path.
     """
 
@@ -43,10 +43,10 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Unique identifier of the experiment: a digest of its name, commit, parameters and edited files.
+        """Unique identifier of the experiment.
 
-        The name alone is not unique. After `dvc exp remove`, or with `dvc exp run -f`, DVC can give the same name to
-        another experiment. That experiment needs a new MLflow run, because a run's parameters cannot change.
+        After `dvc exp remove`, or with `dvc exp run -f`, DVC can give the same name to another experiment. That
+        experiment needs a new MLflow run, because the parameters of a run cannot change.
         """
         return digest([self.name, self.commit, self.params, *([self.edited] if self.edited else [])])
 
@@ -62,18 +62,13 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`.
-
-        MLflow shows about 20 characters of a name. So the label contains at most MAX_NAMED changes, in a short form
-        (see `_brief`).
-        """
+        """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`. It is short, as MLflow cuts names."""
         changes = [*map(self._brief, self.changed), *(f"edited {Path(folder).name}" for folder in self.folders)]
         more = len(changes) - MAX_NAMED
         parts = [*changes[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         return f"{self.shown}: {', '.join(parts)}" if parts else self.shown
 
     def _brief(self, changed: str) -> str:
-        """Shorten a parameter."""
         brief = changed.partition(".")[2]
         keys = [key.partition(".")[2] for key in self.params]
         return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")
@@ -109,10 +104,7 @@ def _folder(path: str) -> str:
 
 
 def name_of_repro(commit: str) -> str:
-    """Return the experiment name for a plain `dvc repro`, such as `repro-1a2b3c4` at commit 1a2b3c4.
-
-    If `commit` is "", return `repro-uncommitted`.
-    """
+    """Return the experiment name for a plain `dvc repro`, such as `repro-1a2b3c4`. `commit` may be ""."""
     return f"repro-{commit[:7] or 'uncommitted'}"
 
 
@@ -124,8 +116,7 @@ def baseline() -> str:
 def print_uncommitted(params: Params) -> None:
     """Print the uncommitted changes of params.yaml, and the command that restores the file.
 
-    Print nothing in a queued experiment. It runs in a temporary copy of the project, and no other experiment starts
-    from this copy.
+    Print nothing in a queued experiment, because no other experiment starts from its copy of the project.
 
     Raises:
         RefusedError: git refuses to read the project, because another user owns the folder.
@@ -140,12 +131,9 @@ def print_uncommitted(params: Params) -> None:
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Return descriptions of MLflow datasets, one dict for each split that a stage reads.
+    """Describe the splits that a stage of this kind reads, one dict for each. `digest` and `text` are digests of DVC.
 
-    The list is empty if the stage reads no split, or if stage split has not run yet. In each dict, `digest` is DVC's
-    digest of the folder with all splits, and `text` is DVC's digest of the folder with the cleaned text.
-
-    kind: kind of the stage, such as `training` or `report`.
+    The list is empty if stage split has not run yet.
     """
     try:
         record = read_lock()["split"]

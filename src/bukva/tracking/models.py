@@ -1,9 +1,7 @@
 """Upload trained models to MLflow, log their scores, register the scored models, and download registered models.
 
-An uploaded model consists of code, weights, pip requirements, a signature and an input example. It contains no pickle.
-
-Each step first checks what MLflow already has. So a later process completes an interrupted upload, and nothing is
-stored twice.
+An uploaded model contains no pickle. Each step first checks what MLflow already has, so a later process completes an
+interrupted upload, and nothing is stored twice.
 """
 
 import json
@@ -48,12 +46,9 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 def log_model(
     client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
 ) -> None:
-    """Upload a trained model to MLflow, unless MLflow already has the complete model.
+    """Upload the trained model of a model event, unless MLflow already has the complete model.
 
-    journal: journal of the training.
-    event: event in `journal` that `JournalWriter.model` wrote.
-    runs: MLflow runs that will list the model as an output. The first is the run of the training.
-    params: parameters to log with the model.
+    `runs` will list the model as an output. The first is the run of the training.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
@@ -79,7 +74,6 @@ def log_model(
 
 
 def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write a trained model to the new folder `folder`, in MLflow's format."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
@@ -100,7 +94,6 @@ def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Return MLflow's signature of a model: the columns of input and output, and the parameters of a request."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
@@ -114,12 +107,10 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
     """Log the scores of a trained model in MLflow. If val was scored, also add the model to MLflow's registry.
 
-    Do nothing if MLflow has no complete model `name` of this experiment. This happens if an earlier experiment trained
-    the model.
+    Do nothing if MLflow has no model of this experiment, because an earlier experiment trained it.
 
     journal: journal of stage evaluate.
-    name: `gpt` or `bigram`.
-    scores: bits per character of each split, by split name, and the accuracy with the key `accuracy`.
+    scores: bits per character by split, and the accuracy with the key `accuracy`.
     at: time of the scores, in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus, Metric
@@ -167,7 +158,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 
 def _text(start: Event) -> str:
-    """Return a digest of the cleaned text and the split parameters."""
+    """Return a digest that identifies the text on which models were scored."""
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
@@ -175,11 +166,10 @@ def _text(start: Event) -> str:
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
-    """Set the aliases `best` and `best-CORPUS` of each registered model to its best version.
+    """Set the aliases `best` and `best-CORPUS` of each registered model to the version with the best score.
 
-    The best version has the fewest bits per character. For `best-CORPUS`, only versions with scores on the corpus
-    `corpus` are compared. For each alias, all scores are compared on one text: the newest
-    text on which every registered model was scored. If no such text exists, this alias does not change.
+    For each alias, scores are compared on one text: the newest text (of this corpus) on which every registered model
+    was scored. If no such text exists, the alias does not change.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]
@@ -197,7 +187,6 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
 
 
 def _allowed(name: str) -> str:
-    """Replace the characters that MLflow does not allow in names by hyphens."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
@@ -205,13 +194,7 @@ def _allowed(name: str) -> str:
 
 
 def fetch(uri: str, into: Path) -> Path:
-    """Download a model from MLflow's registry.
-
-    uri: `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
-    into: folder for the downloaded files.
-
-    Returns:
-        The folder of the weights, inside `into`.
+    """Download a model from MLflow's registry into the folder `into`, and return the folder of its weights.
 
     Raises:
         BukvaError: `uri` is invalid, the model is not registered, or MLflow cannot be reached.

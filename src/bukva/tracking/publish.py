@@ -1,8 +1,7 @@
-"""Stage publish: send an experiment to MLflow, including stages that DVC did not run.
+"""Stage publish: send an experiment to MLflow, including stages that DVC restored from its run cache.
 
-If the outputs of a stage are in DVC's run cache, DVC restores the outputs and does not run the stage. Such a stage
-writes no journal, the local file whose content is sent to MLflow. So this module writes the journal from the outputs.
-MLflow also receives dvc.lock, which contains the digests of all inputs and outputs.
+A restored stage does not run, so it writes no journal. Its journal is written here from its outputs. MLflow also gets
+dvc.lock, which contains the digests of all inputs and outputs.
 """
 
 import csv
@@ -27,9 +26,6 @@ SYNC_SECONDS = 60
 def publish(params: Params) -> None:
     """Send all journals to MLflow, and print whether this succeeded.
 
-    Journals are local files with the results of stages. If stages of this experiment were restored by DVC and have no
-    journal, their journals are written first.
-
     No error is raised, because a tracking error must not fail an experiment whose results are complete.
     """
     try:
@@ -37,7 +33,8 @@ def publish(params: Params) -> None:
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
-        save_note(experiment.name, {}, {LOCK: Path(LOCK).read_bytes()}, experiment.key)
+        for made in read_journals(experiment.name, experiment.key)[-1:]:
+            save_note(made, {}, {LOCK: Path(LOCK).read_bytes()})
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
             print(f"MLflow is missing results of {experiment.shown}. {REMEDY}{restored}")
@@ -53,7 +50,7 @@ def publish(params: Params) -> None:
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether a journal (a file with results for MLflow) must be written for the current outputs of a stage."""
+    """Return whether the current outputs of a stage have no journal, and differ from those of the baseline."""
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
     if finished:
@@ -73,7 +70,6 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Return the SHA-256 of each file in the folder `path`, by relative path."""
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 

@@ -1,15 +1,12 @@
-"""Open the MLflow store, report MLflow's errors without passwords, and create and update the runs of bukva.
+"""Open the MLflow store, a server or a database, and report MLflow's errors in one line without passwords.
 
-The store is an MLflow server or a database. By default, it is the SQLite database mlflow.db of the project.
-
-mlflow is imported inside functions for two reasons. The import takes a second or more, and it reads environment
-variables that `connect` must set first.
+mlflow is imported inside functions, because the import takes a second and reads variables that `connect` sets first.
 """
 
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +16,10 @@ from filelock import FileLock
 
 from bukva.core.errors import HIDDEN, BukvaError, redact_text, redact_url
 from bukva.core.files import project_root
-from bukva.tracking.journal import Event
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Experiment, Run
     from sqlalchemy.engine import URL
 
 EXPERIMENT = "bukva"  # default name of the MLflow experiment
@@ -42,25 +38,20 @@ ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # MLflow would log a traceback; bukva reports each error in one line
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow would print the server's address with its password
 }
-JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags of a run: `Journal.id` and `Experiment.key`
+KEY = "bukva.key"  # tag of all runs of bukva: `Experiment.key`
 
 
 # ---- the URI, and errors without passwords
 
 
 def tracking_uri() -> str:
-    """Return the URI of the MLflow store: MLFLOW_TRACKING_URI, or by default the SQLite database of the project.
-
-    The path of the database is made absolute, because a relative path would depend on the current folder.
-    """
+    """Return MLFLOW_TRACKING_URI, or by default the URI of the project's SQLite database, with an absolute path."""
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
 
 
 def check_address() -> None:
-    """Check that MLFLOW_TRACKING_URI is the URI of a server or a database.
-
-    Without this check, MLflow would raise a KeyError for a value such as `localhost:5000`.
+    """Check that MLFLOW_TRACKING_URI names a server or a database. MLflow's own error would be a KeyError.
 
     Raises:
         BukvaError: the value is a folder, or it has no scheme such as `http://`.
@@ -81,20 +72,11 @@ def database_path() -> Path | None:
 
 
 def store_name() -> str:
-    """Return a name of the MLflow store for messages.
-
-    The name is the path of the SQLite database, or the URI without passwords.
-    """
+    """Return the path of the SQLite database or the URI without passwords, for messages."""
     return str(database_path() or redact_url(tracking_uri()))
 
 
-def experiment_name() -> str:
-    """Return the name of the MLflow experiment: the value of MLFLOW_EXPERIMENT_NAME, or `bukva` by default."""
-    return os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
-
-
 def _database() -> "URL | None":
-    """Return the URL of the SQLite database with an absolute path, or None if the MLflow store is not SQLite."""
     from sqlalchemy.engine import make_url
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
@@ -105,10 +87,7 @@ def _database() -> "URL | None":
 
 
 def explain(error: BaseException) -> str:
-    """Describe an error in one line, without user names, passwords and tokens.
-
-    MLflow wraps errors in other errors, so the innermost error is described.
-    """
+    """Describe the innermost cause of an error in one line, without user names, passwords and tokens."""
     while not isinstance(error, BukvaError) and (
         cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     ):
@@ -123,10 +102,7 @@ def explain(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Convert any error in the `with` block to a BukvaError with a one-line message.
-
-    A traceback would show URLs with passwords.
-    """
+    """Convert any error to a BukvaError, because a traceback would show URLs with passwords."""
     try:
         yield
     except BukvaError:
@@ -140,133 +116,54 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """An open MLflow store.
-
-    client: MLflow's client for the store.
-    experiment_id: ID of the MLflow experiment, a group of runs that contains all runs of bukva.
-    """
+    """An open MLflow store. `experiment_id` is the ID of the MLflow experiment that contains all runs of bukva."""
 
     client: "MlflowClient"
     experiment_id: str
 
     def runs(self, key: str = "") -> list["Run"]:
-        """Return the runs that bukva created, including deleted runs.
-
-        key: `Experiment.key` of one experiment, or "" for the runs of all experiments.
-        """
+        """Return the runs of the experiment with this `Experiment.key`, or all runs of bukva, also deleted ones."""
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
         return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS))
 
-    def create(self, start: Event, parent: "Run | None" = None) -> "Run":
-        """Create the MLflow run of an experiment or of a stage execution.
-
-        Args:
-            start: start event of the stage's journal.
-            parent: run of the experiment, below which MLflow shows the run of the stage. With `None`, the run of the
-                experiment itself is created.
-        """
-        tags = {
-            "bukva.experiment": start["experiment"],
-            KEY: start["key"],
-            "bukva.commit": start["commit"],
-            "mlflow.source.type": "LOCAL",
-            "mlflow.source.name": "dvc.yaml",
-            "mlflow.user": start["user"],
-            "bukva.processor": start.get("processor", ""),  # missing in journals of older versions
-        }
-        if edited := start.get("edited"):  # the commit alone cannot produce the results
-            tags["bukva.edited"] = ", ".join(edited)
-        else:
-            tags["mlflow.source.git.commit"] = start["commit"]
-        name = start["label"]
-        if parent:
-            siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
-            number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
-            name = f"{start.get('shown', start['experiment'])}/{start['stage']}{number}"
-            tags |= {
-                "bukva.stage": start["stage"],
-                "bukva.kind": start["kind"],
-                "bukva.restored": str(start["restored"]).lower(),
-                JOURNAL: start["id"],
-                "mlflow.parentRunId": parent.info.run_id,
-            }
-        return self.client.create_run(self.experiment_id, start["at"], tags, name)
-
-    def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
-        """Set the status of a run. If the run has ended, also set its end time.
-
-        ended_at: end time in milliseconds since 1970. It is ignored if the status is RUNNING.
-        """
-        if status == "RUNNING":
-            self.client.update_run(run.info.run_id, status)
-        else:
-            self.client.set_terminated(run.info.run_id, status, ended_at)
-
-    def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
-        """Log metric values for a run in one request. If `points` is empty, send no request."""
-        if points:
-            self.client.log_batch(run.info.run_id, points)
-
-    def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
-        """Set tags of a run in one request. `tags` contains the text of each tag, by tag name."""
-        from mlflow.entities import RunTag
-
-        self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
-
 
 def connect() -> Store:
-    """Open the MLflow store that MLFLOW_TRACKING_URI names, or by default the SQLite database of the project.
-
-    A missing database or MLflow experiment is created. This happens under a lock, because processes fail if
-    they create the tables of a database at the same time.
-
-    The function also sets the environment variables in ENVIRONMENT, unless the user has set them.
+    """Open the MLflow store, and set the variables in ENVIRONMENT. A missing database or experiment is created.
 
     Raises:
-        BukvaError: MLFLOW_TRACKING_URI does not name a store, the database stores artifacts in another project, or a
-            user has deleted the MLflow experiment.
+        BukvaError: the environment variables do not name a store and an experiment, the database stores artifacts in
+            another project, or a user has deleted the MLflow experiment.
         Exception: MLflow raises an error, or the database is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     check_address()
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     artifacts = (project_root() / ARTIFACTS_FOLDER).as_uri()  # absolute, else MLflow uses the current folder
-    with lock():
+    with lock():  # processes that create the tables of a database at the same time fail
         if path := database_path():
-            _prepare_database(path, artifacts)
-        client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
-        if wanted := os.environ.get(EXPERIMENT_ID):
-            try:
-                named = client.get_experiment(wanted).name
-            except MlflowException as error:
-                raise BukvaError(f"{EXPERIMENT_ID} is {wanted}: {store_name()}: {explain(error)}") from None
-            if os.environ.get(EXPERIMENT_NAME, named) != named:
-                raise BukvaError(
-                    f"{EXPERIMENT_ID} is {wanted}, which is the MLflow experiment {named}, but {EXPERIMENT_NAME} is "
-                    f"{name}. Unset one of them."
-                )
-            name = named
-        if client.get_experiment_by_name(name) is None:
-            # another machine may create the experiment first, because the lock is only for this machine
-            with contextlib.suppress(MlflowException):
-                client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
-        experiment = client.get_experiment_by_name(name)
-        if experiment.lifecycle_stage == "deleted":
-            raise BukvaError(
-                f"{store_name()}: the MLflow experiment {name} was deleted and cannot receive results. To restore it, "
-                f"run `mlflow experiments restore --experiment-id {experiment.experiment_id}`. To use another "
-                f"experiment, run `export {EXPERIMENT_NAME}=NAME`."
-            )
-        return Store(client, experiment.experiment_id)
+            _create_database(path, artifacts)
+        client = MlflowClient(tracking_uri=tracking_uri())
+        experiment = _experiment(client, artifacts)
+    location, is_own = experiment.artifact_location, path and path.is_relative_to(project_root())
+    if is_own and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
+        raise BukvaError(
+            f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
+            "database, then run `bukva sync` to create a new one."
+        )
+    if experiment.lifecycle_stage == "deleted":
+        raise BukvaError(
+            f"{store_name()}: the MLflow experiment {experiment.name} was deleted and cannot receive results. To "
+            f"restore it, run `mlflow experiments restore --experiment-id {experiment.experiment_id}`. To use another "
+            f"experiment, run `export {EXPERIMENT_NAME}=NAME`."
+        )
+    return Store(client, experiment.experiment_id)
 
 
-def _prepare_database(path: Path, artifacts: str) -> None:
-    """Create the database if it is missing."""
+def _create_database(path: Path, artifacts: str) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
 
@@ -277,21 +174,35 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
-        wanted = os.environ.get(EXPERIMENT_ID)
-        query = f"SELECT artifact_location FROM experiments WHERE {'experiment_id' if wanted else 'name'} = ?"
-        [location] = database.execute(query, [wanted or experiment_name()]).fetchone() or [artifacts]
-    if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
-        raise BukvaError(
-            f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
-            "database, then run `bukva sync` to create a new one."
-        )
+        database.execute("PRAGMA schema_version")  # fails at once if the file is broken; MLflow would try for 100 s
+
+
+def _experiment(client: "MlflowClient", artifacts: str) -> "Experiment":
+    """Return the MLflow experiment that the environment variables name, or by default `bukva`."""
+    from mlflow.exceptions import MlflowException
+
+    name, wanted = os.environ.get(EXPERIMENT_NAME), os.environ.get(EXPERIMENT_ID)
+    if wanted:
+        try:
+            experiment = client.get_experiment(wanted)
+        except MlflowException as error:
+            raise BukvaError(f"{EXPERIMENT_ID} is {wanted}: {store_name()}: {explain(error)}") from None
+        if name and name != experiment.name:
+            raise BukvaError(
+                f"{EXPERIMENT_ID} is {wanted}, which is the MLflow experiment {experiment.name}, but {EXPERIMENT_NAME} "
+                f"is {name}. Unset one of them."
+            )
+        return experiment
+    name = name or EXPERIMENT
+    if client.get_experiment_by_name(name) is None:
+        # another machine may create the experiment first, because the lock is only for this machine
+        with contextlib.suppress(MlflowException):
+            client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
+    return client.get_experiment_by_name(name)
 
 
 def lost_models() -> int:
-    """Return the number of models in MLflow whose files are missing on this machine.
-
-    Return 0 if the MLflow store is not SQLite.
-    """
+    """Return the number of models in the SQLite database whose files are missing on this machine."""
     if not (path := database_path()):
         return 0
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -301,8 +212,5 @@ def lost_models() -> int:
 
 
 def lock() -> FileLock:
-    """Return the lock that a process holds while it looks up or creates an MLflow run or database.
-
-    Without the lock, two processes could create the same run or database.
-    """
+    """Return the lock with which only one process of this machine looks up or creates a run or database."""
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

@@ -1,13 +1,11 @@
 """Send journals, the local files with the results of stages, to an MLflow store.
 
-`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends the new events of a
-running training at intervals until the training ends. FOLDER is the journal of this training.
+`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends those of the
+experiment of a running training at intervals until the training ends.
 
-Sending a journal twice adds nothing. Runs are identified by their tags. MLflow ignores a metric value if it already has
-the same name, step, time and value. An artifact replaces an earlier artifact with the same name.
-
-A tag of each run contains the number of bytes of the journal that were sent. So the next call completes a transfer that
-was interrupted, or that failed because another machine sent the same journal at the same time.
+Sending a journal twice adds nothing: runs are identified by their tags, MLflow ignores a metric value that it has with
+the same name, step, time and value, and an artifact replaces an earlier one with the same name. A tag of each run
+contains the number of bytes of its journal that were sent, so the next call completes a transfer that was interrupted.
 """
 
 import contextlib
@@ -15,30 +13,20 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json, sha256
+from bukva.core.files import read_json
 from bukva.core.words import count
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import ARTIFACTS, TAGS, Event, Journal, open_journal, read_journals
+from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import log_model, move_aliases, score_model
-from bukva.tracking.store import (
-    JOURNAL,
-    KEY,
-    Store,
-    connect,
-    errors_in_one_line,
-    explain,
-    lock,
-    lost_models,
-    store_name,
-)
+from bukva.tracking.store import KEY, Store, connect, errors_in_one_line, explain, lock, lost_models, store_name
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
@@ -46,26 +34,24 @@ if TYPE_CHECKING:
 ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
-# Tags of a run: the number of bytes of the journal that were sent, and the digest of the notes that were sent.
-SYNCED, NOTES = "bukva.synced", "bukva.notes"
-# Tags of a run: its description, and the digest of the last description that bukva wrote.
+# Tags of a stage's run: `Journal.id`, and the number of bytes of the journal that were sent
+JOURNAL, SYNCED = "bukva.journal", "bukva.synced"
+# Tags of a run: its description, and of an experiment's run, the digest of the last description that bukva wrote
 DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # stage and artifact with the scores of all models, named as in DVC
-# All results are sent to the run of the stage. These are also sent to the run of the experiment: the artifacts SAMPLES,
-# the model MAIN with its metrics COMPARED, and the metrics LOSSES of the other models. There are no more metrics there,
-# because MLflow draws a chart for each metric, and many charts would hide the important ones.
+# The run of the stage gets everything. The run of the experiment also gets the scores, the artifacts SAMPLES, the model
+# MAIN with its metrics COMPARED, and the metrics LOSSES of the other models. It has no more metrics, because MLflow
+# draws a chart for each metric, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
+COMPARED = *LOSSES, "train_nats_per_char", "val_nats_per_char", "chars_per_second"
 SIZE = "n_parameters"  # becomes a tag, because MLflow would draw a chart of a metric
-COMPARED = (
-    *LOSSES, "train_nats_per_char", "val_nats_per_char", "chars_per_second",
-)  # fmt: skip
 
 
 def sync() -> str:
-    """Send all journals, the local files with the results of stages, to MLflow. Return a summary for the user.
+    """Send all journals to MLflow. Return a summary for the user.
 
     Raises:
         BukvaError: some results could not be sent. The message gives the reasons without passwords.
@@ -75,94 +61,75 @@ def sync() -> str:
     with errors_in_one_line():
         store = connect()
         troubles = send_journals(store, journals)
-        sent = _by_identity(store.runs())
-        lost = lost_models()
+        runs, lost = _by_identity(store.runs()), lost_models()
     if troubles:
         raise BukvaError("\n".join(troubles))
-    runs = [(sent.get(journal.id), sent.get(journal.key)) for journal in journals]
-    deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
-    were_deleted = f"{deleted} that {'was' if deleted == 1 else 'were'} deleted there"
-    restore = "To restore a run, run `mlflow runs restore --run-id ID`."
-    summary = f", except for {were_deleted}. {restore}" if deleted else "."
+    summary = f"{store_name()} has the results of {count(len(journals), 'stage execution')}"
+    if deleted := sum(_is_deleted(runs.get(journal.id)) or _is_deleted(runs.get(journal.key)) for journal in journals):
+        summary += f", except for {deleted} that {'was' if deleted == 1 else 'were'} deleted there. To restore a run, "
+        summary += "run `mlflow runs restore --run-id ID`"
     if lost:
         summary += (
-            f"\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
-            "sync`. This also deletes your own edits in MLflow."
+            f".\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
+            "sync`. This also deletes your own edits in MLflow"
         )
-    return f"{store_name()} has the results of {count(len(journals), 'stage execution')}{summary}"
+    return f"{summary}."
 
 
-def live(journal: Journal) -> bool:
-    """Send the results of a training to MLflow at intervals until the training has ended, and once more after its end.
+def follow(journal: Journal) -> bool:
+    """Send the results of a training and of its experiment at intervals until the training has ended.
 
-    Each error message is printed once.
-
-    Args:
-        journal: journal of the training. Other journals of the same experiment are also sent.
-
-    Returns:
-        True if everything was sent after the end of the training.
+    Each problem is printed once. Return whether everything was sent after the end.
     """
     store, printed = None, set[str]()
     while True:
-        # check this before reading the events, so that the last attempt reads all events
-        size, is_running = journal.size(), journal.is_running()
+        is_running = journal.is_running()  # checked first, so that the last attempt reads all events
         try:
             store = store or connect()
             troubles = send_journals(store, read_journals(journal.start["experiment"], journal.key))
         except Exception as error:
             store, troubles = None, [explain(error)]
         for trouble in set(troubles) - printed:
-            _print_trouble(journal, trouble)
+            with contextlib.suppress(OSError):  # the disk of the log may be full
+                print(
+                    f"{time.strftime('%Y-%m-%d %H:%M:%S')} {store_name()} is missing results of {journal.id}: "
+                    f"{trouble.rstrip('.')}. bukva retries while the stage runs. After that, run `bukva sync`.",
+                    flush=True,
+                )
         printed.update(troubles)
         if not is_running:
             return not troubles
         again_at = time.monotonic() + ROUND_SECONDS
-        while journal.is_running() and (time.monotonic() < again_at or (journal.size() == size and not troubles)):
+        while journal.is_running() and time.monotonic() < again_at:
             time.sleep(PAUSE_SECONDS)
 
 
-def _print_trouble(journal: Journal, trouble: str) -> None:
-    now, where = time.strftime("%Y-%m-%d %H:%M:%S"), store_name()
-    with contextlib.suppress(OSError):  # the disk of the log may be full
-        print(
-            f"{now} {where} is missing results of {journal.id}: {trouble.rstrip('.')}. bukva retries while the stage "
-            "runs. After that, run `bukva sync`.",
-            flush=True,
-        )
-
-
 def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals to an MLflow store.
+    """Send journals. Return a message for each journal that was not sent, because its content is invalid."""
+    from mlflow.exceptions import MlflowException
 
-    The notes of their experiments (tags and files that were added later) are also sent.
-
-    Returns:
-        A message for each folder that was not sent because its content is invalid.
-    """
     keys, troubles = {journal.key for journal in journals}, list[str]()
-    key = keys.pop() if len(keys) == 1 else ""
-    sent = _by_identity(store.runs(key))
+    runs = _by_identity(store.runs(keys.pop() if len(keys) == 1 else ""))
     for journal in journals:
-        if not _is_complete(sent.get(journal.id), journal):
-            with lock(), _errors_collected(journal.folder, troubles):
+        if _is_complete(runs.get(journal.id), journal):
+            continue
+        try:
+            with lock():
                 _send(store, journal)
-    sent = _by_identity(store.runs(key))
-    for notes, parent in {journal.notes: sent.get(journal.key) for journal in journals}.items():
-        if parent and not _is_deleted(parent) and (unsent := _unsent_digest(notes, parent)):
-            with _errors_collected(notes, troubles):
-                store.client.log_artifacts(parent.info.run_id, str(notes / ARTIFACTS))
-                store.tag(parent, read_json(notes / TAGS) | {NOTES: unsent})
+        except (KeyError, ValueError, MlflowException) as error:
+            if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
+                raise
+            troubles.append(f"{journal.folder}: {explain(error)}")
     return troubles
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return the MLflow runs by identifier."""
+    """Return the runs of stages by `Journal.id`, and those of experiments by `Experiment.key`."""
     return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
 
 
 def _is_complete(run: "Run | None", journal: Journal) -> bool:
-    """Return whether `run`, the MLflow run of a stage execution, has everything from its journal."""
+    """Return whether the MLflow run of a stage execution has everything from its journal."""
     if run is None or _is_deleted(run):
         return run is not None
     status = journal.status()[0]
@@ -171,66 +138,88 @@ def _is_complete(run: "Run | None", journal: Journal) -> bool:
     return (run.info.status == status or has_ended) and not journal.read(_synced(run))[0]
 
 
-def _is_deleted(run: "Run") -> bool:
-    return bool(run.info.lifecycle_stage == "deleted")
+def _is_deleted(run: "Run | None") -> bool:
+    return run is not None and run.info.lifecycle_stage == "deleted"
 
 
 def _synced(run: "Run") -> int:
-    """Return the number of bytes of the journal that were already sent to an MLflow run."""
     return int(run.data.tags.get(SYNCED, 0))
-
-
-def _unsent_digest(notes: Path, parent: "Run") -> str:
-    """Return the digest of the notes of an experiment, or "" if MLflow already has these notes."""
-    files = [file for file in sorted(notes.rglob("*")) if file.is_file() and not file.name.startswith(".")]
-    current = digest([(str(file.relative_to(notes)), sha256(file)) for file in files]) if files else ""
-    return "" if parent.data.tags.get(NOTES) == current else current
-
-
-@contextlib.contextmanager
-def _errors_collected(folder: Path, troubles: list[str]) -> Iterator[None]:
-    """Append errors in the content of `folder` to `troubles` instead of raising them."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except (KeyError, ValueError, MlflowException) as error:
-        if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
-            raise
-        troubles.append(f"{folder}: {explain(error)}")
 
 
 # ---- one journal
 
 
 def _send(store: Store, journal: Journal) -> None:
-    """Send the new events of a journal to the MLflow run of its stage, and some also to the run of the experiment."""
-    sent = _by_identity(store.runs(journal.key))
-    parent = sent.get(journal.key) or store.create(journal.start)
+    """Send the new events of a journal to the run of its stage, and some also to the run of the experiment."""
+    start, client = journal.start, store.client
+    runs = _by_identity(store.runs(journal.key))
+    parent = runs.get(journal.key) or _create(store, start)
     if _is_deleted(parent):
         return
-    run = sent.get(journal.id) or store.create(journal.start, parent)
+    run = runs.get(journal.id) or _create(store, start, parent)
     status, ended_at = journal.status()  # read the status before the events: after the end, no event is added
     events, offset = journal.read(_synced(run))
-    if _synced(run) == 0:
-        _send_inputs(store, journal.start, parent, run)
-    _send_points(store, journal.start, events, parent, run)
-    _send_artifacts(store, journal, events, parent, run)
+    if not _synced(run):
+        _send_inputs(store, start, parent, run)
+    points = _points(events)
+    client.log_batch(run.info.run_id, points)
+    _send_curve(store, start, points, parent)
+    if sizes := [event["values"][SIZE] for event in events if SIZE in event.get("values", {})]:
+        for each in (run, parent) if start["stage"] == f"train-{MAIN}" else (run,):
+            _tag(store, each, {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"})
+    for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
+        for each in (run, parent) if (start["stage"], path) in SAMPLES else (run,):
+            client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
     for event in events:
         if event["record"] == "model":
-            runs = [run, parent] if event["name"] == MAIN else [run]
-            log_model(store.client, journal, event, runs, _params_of_stage(journal.start))
-    _send_scores(store, journal, events, parent, run)
-    store.set_status(run, status, ended_at)
-    _update_parent(store, journal.start)
+            owners = [run, parent] if event["name"] == MAIN else [run]
+            log_model(client, journal, event, owners, _params_of_stage(start))
+    if scored_at := [event["at"] for event in events if (start["stage"], event.get("path")) == SCORES]:
+        _send_scores(store, journal, scored_at[-1], parent, run)
+    notes = [event for event in events if event["record"] == "note"]
+    if any(note["files"] for note in notes):
+        client.log_artifacts(parent.info.run_id, str(journal.folder / NOTES))
+    for note in notes:
+        _tag(store, parent, note["tags"])
+    _set_status(store, run, status, ended_at)
+    _update_parent(store, start)
     if why := [event["note"] for event in events if event["record"] == "end" and event["note"]]:
-        store.tag(run, {DESCRIPTION: why[0]})
+        _tag(store, run, {DESCRIPTION: why[-1]})
     # set this tag last: after an interruption, the same events are sent again, which changes nothing
-    store.tag(run, {SYNCED: str(offset)})
+    _tag(store, run, {SYNCED: str(offset)})
+
+
+def _create(store: Store, start: Event, parent: "Run | None" = None) -> "Run":
+    """Create the run of a stage execution below the run of its experiment, or without `parent`, the latter."""
+    tags = {
+        "bukva.experiment": start["experiment"],
+        KEY: start["key"],
+        "bukva.commit": start["commit"],
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.name": "dvc.yaml",
+        "mlflow.user": start["user"],
+        "bukva.processor": start.get("processor", ""),  # missing in journals of older versions
+    }
+    if edited := start.get("edited"):  # the commit alone cannot produce the results
+        tags["bukva.edited"] = ", ".join(edited)
+    else:
+        tags["mlflow.source.git.commit"] = start["commit"]
+    name = start["label"]
+    if parent:
+        siblings = [run for run in store.runs(start["key"]) if run.data.tags.get("bukva.stage") == start["stage"]]
+        number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
+        name = f"{start.get('shown', start['experiment'])}/{start['stage']}{number}"
+        tags |= {
+            "bukva.stage": start["stage"],
+            "bukva.kind": start["kind"],
+            "bukva.restored": str(start["restored"]).lower(),
+            JOURNAL: start["id"],
+            "mlflow.parentRunId": parent.info.run_id,
+        }
+    return store.client.create_run(store.experiment_id, start["at"], tags, name)
 
 
 def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
-    """Send the parameters and datasets of a stage to MLflow."""
     from mlflow.entities import Param
 
     datasets = [_dataset(split) for split in start["datasets"]]
@@ -240,74 +229,73 @@ def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
             store.client.log_inputs(each.info.run_id, datasets)
 
 
-def _send_points(store: Store, start: Event, events: Sequence[Event], parent: "Run", run: "Run") -> None:
-    """Send metric values to MLflow."""
-    points = _points(events)
-    store.log_points(run, points)
-    if sizes := [event["values"][SIZE] for event in events if SIZE in event.get("values", {})]:
-        for each in (run, parent) if start["stage"] == f"train-{MAIN}" else (run,):
-            store.tag(each, {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"})
-    if not _is_second(store, start, run):
-        store.log_points(parent, _new_points(store, parent, _compared(points, start)))
-
-
-def _is_second(store: Store, start: Event, run: "Run") -> bool:
-    """Return whether an earlier execution of this stage has finished, so that the experiment has its curve."""
-    same = [each for each in store.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
-    return any(
-        each.info.status == "FINISHED" and (each.info.start_time, each.info.run_id) < (start["at"], run.info.run_id)
-        for each in same
-    )
-
-
-def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send artifacts to MLflow."""
-    for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
-        for each in (run, parent) if (journal.start["stage"], path) in SAMPLES else (run,):
-            store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
-
-
-def _send_scores(store: Store, journal: Journal, events: Iterable[Event], parent: "Run", run: "Run") -> None:
-    """Send the scores of stage evaluate to both runs and to the registered models, if `events` contains these scores.
-
-    parent: run of the experiment.
-    run: run of the stage.
-    """
+def _send_scores(store: Store, journal: Journal, at: int, parent: "Run", run: "Run") -> None:
+    """Send the scores of stage evaluate to both runs and to the logged and registered models."""
     from mlflow.entities import Metric
 
-    scored_at = [event["at"] for event in events if (journal.start["stage"], event.get("path")) == SCORES]
-    if not scored_at:
-        return
     content = read_json(journal.folder / ARTIFACTS / SCORES[1])
-    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
-    store.log_points(run, scores)
-    store.log_points(parent, _new_points(store, parent, scores))
+    scores = [Metric(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
+    known = parent.data.metrics
+    store.client.log_batch(run.info.run_id, scores)
+    store.client.log_batch(parent.info.run_id, [each for each in scores if known.get(each.key) != each.value])
     for name in content.keys() & trained_models().keys():
         values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
-        score_model(store, journal, name, values, scored_at[-1])
+        score_model(store, journal, name, values, at)
     move_aliases(store.client, journal.start["params"]["download.corpus"])
 
 
-def _new_points(store: Store, parent: "Run", points: Sequence["Metric"]) -> list["Metric"]:
-    """Return the metric values that `parent`, the run of an experiment, does not have yet."""
-    names = {point.key for point in points}
-    history = [point for name in names for point in store.client.get_metric_history(parent.info.run_id, name)]
-    latest = {(point.key, point.step): point.value for point in sorted(history, key=lambda point: point.timestamp)}
-    return [point for point in points if latest.get((point.key, point.step)) != point.value]
+def _points(events: Iterable[Event]) -> list["Metric"]:
+    """Return the values of all metrics in `events` except SIZE, and losses also in bits."""
+    from mlflow.entities import Metric
+
+    points: list[Metric] = []
+    for event in events:
+        values = {name: value for name, value in event.get("values", {}).items() if name != SIZE}
+        in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
+        points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
+    return points
 
 
-# ---- the run of an experiment, which is the parent of the runs of its stages
+def _send_curve(store: Store, start: Event, points: Iterable["Metric"], parent: "Run") -> None:
+    """Send the losses of a training to the run of the experiment, at steps at which it has none yet.
+
+    So a training that is resumed, restored or executed again adds no second curve.
+    """
+    from mlflow.entities import Metric
+
+    model = start["stage"].removeprefix("train-")  # other stages have no such metrics
+    names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
+    curve = [Metric(names[each.key], each.value, each.timestamp, each.step) for each in points if each.key in names]
+    run_id = parent.info.run_id
+    history = [
+        point for name in {each.key for each in curve} for point in store.client.get_metric_history(run_id, name)
+    ]
+    known = {(point.key, point.step) for point in history}
+    store.client.log_batch(run_id, [each for each in curve if (each.key, each.step) not in known])
+
+
+def _set_status(store: Store, run: "Run", status: str, ended_at: int | None) -> None:
+    if status == "RUNNING":
+        store.client.update_run(run.info.run_id, status)
+    else:
+        store.client.set_terminated(run.info.run_id, status, ended_at)
+
+
+def _tag(store: Store, run: "Run", tags: Mapping[str, str]) -> None:
+    from mlflow.entities import RunTag
+
+    store.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
 
 def _update_parent(store: Store, start: Event) -> None:
-    """Update the status and the description of the MLflow run of an experiment."""
+    """Update the status of an experiment's run, and its description unless a user has edited it."""
     runs = store.runs(start["key"])
     parent = _by_identity(runs)[start["key"]]
     newest = max((run for run in runs if JOURNAL in run.data.tags), key=lambda run: run.info.start_time)
-    store.set_status(parent, newest.info.status, newest.info.end_time)
+    _set_status(store, parent, newest.info.status, newest.info.end_time)
     text, tags = _description(start, runs, parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
-        store.tag(parent, {DESCRIPTION: text, DESCRIBED: digest(text)})
+        _tag(store, parent, {DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
 def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, float]) -> str:
@@ -328,7 +316,7 @@ def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, floa
     return "  \n".join(lines)  # in Markdown, two spaces at the end of a line are a line break
 
 
-# ---- parameters, datasets and metrics in MLflow's types
+# ---- parameters and datasets in MLflow's types
 
 
 def _as_text(params: Mapping[str, Any]) -> dict[str, str]:
@@ -345,7 +333,6 @@ def _params_of_stage(start: Event) -> dict[str, str]:
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
-    """Convert the description of a split to MLflow's type. `experiment.datasets` returns such descriptions."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
@@ -353,33 +340,12 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
     return DatasetInput(dataset, [InputTag("mlflow.data.context", USES[split["split"]])])
 
 
-def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the values of all metrics in `events` except SIZE."""
-    from mlflow.entities import Metric
-
-    points: list[Metric] = []
-    for event in events:
-        values = {name: value for name, value in event.get("values", {}).items() if name != SIZE}
-        in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
-        points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
-    return points
-
-
-def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """Select the metric values of a training that are also sent to the MLflow run of the experiment."""
-    from mlflow.entities import Metric
-
-    model = start["stage"].removeprefix("train-")  # other stages have no such metrics
-    names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
-    return [Metric(names[each.key], each.value, each.timestamp, each.step) for each in points if each.key in names]
-
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # warnings of other packages do not help users
     try:
         if len(sys.argv) == 1:
             print(sync())
-        elif not (opened := open_journal(Path(sys.argv[2]))) or not live(opened):
+        elif not (opened := open_journal(Path(sys.argv[2]))) or not follow(opened):
             sys.exit(1)
     except BukvaError as error:
         sys.exit(str(error))

@@ -25,17 +25,13 @@ EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the ru
 
 @dataclass(frozen=True)
 class Server:
-    """An MLflow server.
-
-    address: URL of the server.
-    process: process of the server if bukva started it. For a server that MLFLOW_TRACKING_URI names, this is None.
-    """
+    """An MLflow server. `process` is None if bukva did not start it."""
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Return whether the server accepts connections. Return True for a server that bukva did not start.
+        """Return whether the server accepts connections, which is assumed of a server that bukva did not start.
 
         Raises:
             BukvaError: the process of the server has ended.
@@ -47,9 +43,7 @@ class Server:
         return is_listening(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """Return the URL of the page that shows the runs of the experiment named `experiment`.
-
-        If `experiment` is empty, return the URL of the page that compares all experiments in charts.
+        """Return the URL of the page with the runs of an experiment, or with charts of all experiments.
 
         Raises:
             BukvaError: MLflow does not answer.
@@ -61,7 +55,7 @@ class Server:
 
 
 def _runs_of(experiment: str) -> str:
-    """Return an MLflow filter that selects the runs of an experiment by its name."""
+    """Return MLflow's filter for the name of an experiment, which may contain quotes."""
     if "'" not in experiment:
         return f"tags.`bukva.experiment` = '{experiment}'"
     like = "LIKE" if '"' in experiment else "="
@@ -70,11 +64,9 @@ def _runs_of(experiment: str) -> str:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """Yield the MLflow server that MLFLOW_TRACKING_URI names, or start a local server and stop it after the block.
+    """Yield the MLflow server of MLFLOW_TRACKING_URI, or run a local one at this port or the next free one.
 
-    A background process also sends all results that stages have recorded on this machine to MLflow.
-
-    port: port of a new server. If the port is taken, the next free port is used.
+    A background process also sends all results of this machine to MLflow.
     """
     check_address()
     start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
@@ -84,8 +76,15 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
         yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
         return
     port = free_port(port)
-    arguments, environment = server_command(tracking_uri(), port)
-    process = start_detached("mlflow", *arguments, **environment)
+    environment = {
+        # by default MLflow starts about fifteen processes for jobs, which bukva does not use
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        # if this were an argument, all users of this machine could see a password in the URI
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri(),
+        "MLFLOW_UVICORN_OPTS": "--log-level warning",
+        "PYTHONWARNINGS": "ignore",
+    }
+    process = start_detached("mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port), **environment)
     try:
         yield Server(f"http://{HOST}:{port}", process)
     finally:
@@ -96,20 +95,3 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
         except subprocess.TimeoutExpired:  # a request may never end
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and environment variables with which `python -m mlflow` starts a local server.
-
-    store: URI of the database that the server opens.
-    port: port of the server.
-    """
-    environment = {
-        # by default MLflow starts about fifteen processes for jobs, which bukva does not use
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # if this were an argument, all users of this machine could see a password in the URI
-        "MLFLOW_BACKEND_STORE_URI": store,
-        "MLFLOW_UVICORN_OPTS": "--log-level warning",
-        "PYTHONWARNINGS": "ignore",
-    }
-    return ["server", "--workers", "1", "--host", HOST, "--port", str(port)], environment
