@@ -145,15 +145,9 @@ def connect() -> Store:
     artifacts = (project_root() / ARTIFACTS_FOLDER).as_uri()  # absolute, else MLflow uses the current folder
     with lock():  # processes that create the tables of a database at the same time fail
         if path := database_path():
-            _create_database(path, artifacts)
+            _prepare_database(path, artifacts)
         client = MlflowClient(tracking_uri=tracking_uri())
         experiment = _experiment(client, artifacts)
-    location, is_own = experiment.artifact_location, path and path.is_relative_to(project_root())
-    if is_own and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
-        raise BukvaError(
-            f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
-            "database, then run `bukva sync` to create a new one."
-        )
     if experiment.lifecycle_stage == "deleted":
         raise BukvaError(
             f"{store_name()}: the MLflow experiment {experiment.name} was deleted and cannot receive results. To "
@@ -163,7 +157,8 @@ def connect() -> Store:
     return Store(client, experiment.experiment_id)
 
 
-def _create_database(path: Path, artifacts: str) -> None:
+def _prepare_database(path: Path, artifacts: str) -> None:
+    """Create a missing database, and check an existing one, because MLflow tries to open a broken one for 100 s."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
 
@@ -173,8 +168,15 @@ def _create_database(path: Path, artifacts: str) -> None:
         # MlflowClient would write the path of the current folder into SQL unescaped, and a quote would break it
         SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
+    wanted = os.environ.get(EXPERIMENT_ID) or os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
     with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA schema_version")  # fails at once if the file is broken; MLflow would try for 100 s
+        query = "SELECT artifact_location FROM experiments WHERE ? IN (CAST(experiment_id AS TEXT), name)"
+        [location] = database.execute(query, [wanted]).fetchone() or [artifacts]
+    if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
+        raise BukvaError(
+            f"{path} stores its artifacts in {location}, because this project was copied or moved. Delete the "
+            "database, then run `bukva sync` to create a new one."
+        )
 
 
 def _experiment(client: "MlflowClient", artifacts: str) -> "Experiment":
