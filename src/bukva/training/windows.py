@@ -1,11 +1,10 @@
 """Select the text windows of each training batch, and prepare the batches for the model.
 
 A window is a section of consecutive ids of the training split. The windows of a batch depend only on the seed and the
-step. So a checkpoint does not store a position in the text, and no list of all windows is kept in memory.
+step, so a checkpoint does not store a position in the text.
 """
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -19,12 +18,7 @@ from bukva.config.schema import Order
 from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
-# Number of rounds of the Feistel network in `permuted`. With 4 rounds, some orders of a small number of
-# windows are likelier than others (docs/dev/log.md).
-ROUNDS = 8
-UPDATES_PER_DRAW = 16  # number of updates whose windows are drawn in one call
 T = TypeVar("T")
-Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2), keys of the Feistel network in `permuted`
 
 
 class Batch(NamedTuple):
@@ -58,8 +52,9 @@ class Windows:
         self.order, self.seed = order, seed
         # number of windows of an epoch, which fit after any start position; a short text still has one window
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
-        self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
-        self._drawn_starts = functools.lru_cache(maxsize=1)(self._draw_starts)
+        self._epoch = functools.lru_cache(maxsize=2)(
+            self._draw_epoch
+        )  # a batch may begin in one epoch and end in the next
 
     @property
     def ids_per_step(self) -> int:
@@ -85,26 +80,15 @@ class Windows:
         """Return the (B,) positions in the text at which the B windows of update `step` start."""
         if self.order == "random":
             return self._rng(step).integers(len(self.ids) - self.block_size, size=self.batch_size)
-        number, index = divmod(step - 1, UPDATES_PER_DRAW)
-        return self._drawn_starts(number)[index]
+        numbers = np.arange((step - 1) * self.batch_size, step * self.batch_size)  # they continue across epochs
+        epochs, indices = np.divmod(numbers, self.n_windows)
+        return np.concatenate([self._epoch(int(each))[indices[epochs == each]] for each in np.unique(epochs)])
 
-    def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the start positions of all windows in a group of consecutive updates."""
-        n_drawn = UPDATES_PER_DRAW * self.batch_size
-        drawn = np.arange(number * n_drawn, (number + 1) * n_drawn)  # window numbers that continue across epochs
-        epoch, index = np.divmod(drawn, self.n_windows)
-        starts = np.empty(n_drawn, np.int64)
-        for each in np.unique(epoch):
-            offset, keys = self._epoch(int(each))
-            window = permuted(index[epoch == each], self.n_windows, keys)
-            starts[epoch == each] = offset + self.block_size * window
-        return starts.reshape(UPDATES_PER_DRAW, -1)
-
-    def _draw_epoch(self, number: int) -> tuple[int, Keys]:
-        """Return the start position of the first window of epoch `number`, and the keys of its window order."""
+    def _draw_epoch(self, number: int) -> npt.NDArray[np.int64]:
+        """Return the start positions of all windows of epoch `number` in their order."""
         rng = self._rng(number)
         n_offsets = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
-        return int(rng.integers(n_offsets)), draw_keys(rng)
+        return rng.integers(n_offsets) + self.block_size * rng.permutation(self.n_windows)
 
     def _rng(self, number: int) -> np.random.Generator:
         """Return the random generator of epoch or step `number`. Dropout has other, independent generators."""
@@ -146,43 +130,3 @@ def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]
             if step + 1 in steps:
                 pending.append(pool.submit(read, step + 1))
             yield step, result
-
-
-# ---- random orders
-
-
-def draw_keys(rng: np.random.Generator) -> Keys:
-    """Draw random keys for all rounds of the Feistel network in `permuted`. The keys determine one random order."""
-    return rng.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
-
-
-def permuted(positions: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Put the numbers from 0 to n - 1 in a random order. Return the numbers at the (B,) `positions` of this order.
-
-    `keys` determines the order. The order is computed instead of stored, because a stored order would take 8 bytes per
-    number. A Feistel network permutes all numbers below rows * columns. This product is n or slightly greater. While a
-    result is n or greater, it is permuted again. Source: Black and Rogaway, "Ciphers with arbitrary finite domains",
-    2002, the generalized Feistel network with cycle walking.
-    """
-    columns = math.isqrt(n - 1) + 1
-    rows = -(-n // columns)  # rows * columns is n or slightly greater
-    numbers = _feistel(positions, rows, columns, keys)
-    while (outside := numbers >= n).any():
-        numbers[outside] = _feistel(numbers[outside], rows, columns, keys)
-    return numbers
-
-
-def _feistel(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
-    """Apply a Feistel network to the (B,) `numbers`. The network permutes the numbers below rows * columns."""
-    row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
-    for key_of_row, key_of_column in keys:
-        row = (row + _hash(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)
-        column = (column + _hash(row ^ key_of_column) % np.uint64(columns)) % np.uint64(columns)
-    return (row * np.uint64(columns) + column).astype(np.int64)
-
-
-def _hash(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash each 64-bit number with the finalizer of SplitMix64."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
