@@ -18,9 +18,7 @@ from bukva.training.run import Task, run_training, start
 AUTO = Machine(torch.device("cpu"), torch.float32)
 PLAIN = dataclasses.replace(AUTO, is_plain=True)
 LECTURE = GPTConfig(V, n_layer=2, n_head=3, n_embd=12, block_size=5, dropout=0.0)
-DEFAULT = dataclasses.replace(
-    LECTURE, positions="rotary", activation="relu2", qk_norm=True, norm="rmsnorm", bias=True, tie_weights=True
-)
+DEFAULT = dataclasses.replace(LECTURE, positions="rotary", activation="relu2", qk_norm=True, tie_weights=True)
 COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, n_layer=2, ngram_dropout=0.25)
 SHAPES = pytest.mark.parametrize("shape", [LECTURE, DEFAULT, COUNTED], ids=["lecture", "default", "ngrams"])
 
@@ -65,7 +63,7 @@ def test_fifty_updates_end_where_fifty_plain_updates_end(shape, n_threads, monke
     for name, weight in states[0].weights().items():
         torch.testing.assert_close(weight, states[1].weights()[name], rtol=1e-3, atol=1e-4)
     for ours, plain in zip(states[0].curve, states[1].curve, strict=True):
-        assert ours.val_nats_per_char == pytest.approx(plain.val_nats_per_char, rel=1e-5)
+        assert ours.val_nats_per_char == pytest.approx(plain.val_nats_per_char, rel=1e-4)
 
 
 def test_the_plain_backend_replaces_nothing():

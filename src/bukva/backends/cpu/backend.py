@@ -1,17 +1,19 @@
 """Choose the fastest CPU code for each call of a GPT's blocks, and start worker processes for training."""
 
 import contextlib
+import functools
+import sys
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import forks, sublayers
 from bukva.backends.group import ALONE, Group
-from bukva.models.attention import KVCache, attend_fused
+from bukva.models.attention import KVCache
 from bukva.models.base import select_wanted
-from bukva.models.gpt import Stack
+from bukva.models.gpt import GPT, Stack
 
 
 class CPUStack(Stack):
@@ -26,19 +28,22 @@ class CPUStack(Stack):
         wanted: Tensor | None = None,
     ) -> Tensor:
         """Compute the same result as `Stack.forward`, with the fastest code that supports these arguments."""
-        if cache is None and self._is_fused(x) and torch.is_grad_enabled():
+        is_float = x.device.type == "cpu" and x.dtype == torch.float32
+        if cache is None and torch.is_grad_enabled() and is_float and all(map(sublayers.serves, self)):
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
             return select_wanted(x, wanted)
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
-    def _is_fused(self, x: Tensor) -> bool:
-        """Return whether the compiled loops support these blocks and the input `x`."""
-        layers = [block.attention for block in self]
-        norms = {type(norm) for block in self for norm in (block.ln_1, block.ln_2)}
-        is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        is_known = norms in ({nn.LayerNorm}, {nn.RMSNorm})
-        return is_float and is_known and all(layer.causal and layer.attend is attend_fused for layer in layers)
+
+@functools.cache  # a plan trains several models
+def _say_slow() -> None:
+    print(
+        "CPU: Updates take longer, because blocks with biases, RMSNorm or an odd number of channels in a head run in "
+        "plain torch (model.bias, model.norm, model.n_embd / model.n_head).",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 class CPU(Backend):
@@ -55,6 +60,8 @@ class CPU(Backend):
         Each worker calls `work` with its own `Group` object. A model without hidden layers, such as the bigram, gets no
         workers.
         """
+        if isinstance(job.model, GPT) and not all(map(sublayers.serves, job.model.blocks)):
+            _say_slow()
         # without hidden layers, an update is too cheap to split across processes
         n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1
         if n == 1:

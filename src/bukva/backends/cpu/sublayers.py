@@ -2,20 +2,18 @@
 
 In a small model, a CPU multiplies matrices faster than it reads and writes the tensors between the products. In plain
 torch, each operation needs a call and a pass over memory, and often a conversion between number formats. Here each
-sublayer, attention or MLP, is one autograd function with a hand-written backward pass. Tests compare it with the plain
-layer.
+sublayer, attention or MLP, is one autograd function with a hand-written backward pass.
 
 The residual stream is float32. The other tensors have the type of the matrix products, float32 or bf16. numba has no
 bf16, so the loops read a bf16 number as uint16. These are the upper 16 bits of the same number in float32.
 
 Letters in shapes: B windows, T positions, M = B T rows, C channels, nh heads, hs channels of one head.
 
-Sources: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory); Steele, Lea & Flood 2014, "Fast splittable
-pseudorandom number generators" (SplitMix64, for dropout).
+Source: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory).
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,87 +24,38 @@ from numba.extending import overload
 from torch import Tensor, nn
 
 from bukva.core.compiled import compiled_sums
-from bukva.models.attention import EPSILON
+from bukva.models.attention import EPSILON, attend_fused
 from bukva.models.gpt import Block, relu_squared
 
 Array = npt.NDArray[Any]  # float32, or bf16 that is stored as uint16
 Floats = npt.NDArray[np.float32]
-Activation = Callable[[Tensor], Tensor]
 
-f32, i32, u16, u32, u64 = np.float32, np.int32, np.uint16, np.uint32, np.uint64
+f32, i32, u16, u32 = np.float32, np.int32, np.uint16, np.uint32
 LOWEST, HIGHEST = i32(-(2**31)), i32(2**31 - 1)
 COLUMNS = 32  # attention weights are computed in blocks of this many columns, which suits vector instructions
 
 
-class Norm(NamedTuple):
-    """Settings of a norm. `is_centred` is True for LayerNorm, which subtracts the mean, and False for RMSNorm."""
-
-    is_centred: bool
-    epsilon: float
-
-    @classmethod
-    def of(cls, layer: nn.Module) -> "Norm":
-        """Return the settings of `layer`, an nn.LayerNorm or nn.RMSNorm. Other norms run in plain torch."""
-        return cls(isinstance(layer, nn.LayerNorm), layer.eps or EPSILON)
+def serves(block: Block) -> bool:
+    """Return whether `add_attention` and `add_mlp` support the block: causal, with LayerNorm, even heads, no biases."""
+    layer = block.attention
+    is_known = layer.causal and layer.attend is attend_fused and isinstance(block.ln_1, nn.LayerNorm)
+    return is_known and layer.qkv.bias is None and layer.head_size % 2 == 0
 
 
-class DropoutMask(NamedTuple):
-    """A dropout mask (Srivastava et al. 2014) that is computed from a seed and not stored.
-
-    Each element becomes zero with probability `threshold` / 65536. Otherwise, it is multiplied by `factor`. The random
-    number of an element depends only on `seed` and the element's index, so the backward pass can compute the same mask
-    again.
-    """
-
-    seed: np.uint64
-    threshold: np.uint64
-    factor: np.float32
-
-    @classmethod
-    def draw(cls, p: float) -> "DropoutMask":
-        """Return a mask for dropout with probability `p`. Its seed is drawn from torch's generator, unless `p` is 0."""
-        seed = torch.empty((), dtype=torch.int64).random_().item() if p else 0
-        return cls(u64(seed), u64(round(p * 2**16)), f32(1 / (1 - p)))
-
-
-# ---- attention
-
-
-class AttentionSpec(NamedTuple):
-    """Settings of an attention sublayer.
-
-    n_head: number of heads.
-    cos_sin: (2, T, hs), cosines and sines of the rotary angles for T positions and hs channels (`rotary_cos_sin`).
-    qk_norm: whether queries and keys are normalized.
-    norm: settings of the norm before attention.
-    weights_mask: dropout mask of the attention weights.
-    output_mask: dropout mask of the sublayer's output.
-    dtype: type of the matrix products.
-    """
-
-    n_head: int
-    cos_sin: Floats
-    qk_norm: bool
-    norm: Norm
-    weights_mask: DropoutMask
-    output_mask: DropoutMask
-    dtype: torch.dtype
+# ---- the sublayers
 
 
 def add_attention(block: Block, x: Tensor, cos_sin: Tensor | None) -> Tensor:
     """Return x + attention(ln_1(x)) with the layers of `block`.
 
-    `x` and the result are (B, T, C) with batch, time, channels. `cos_sin` is the result of `rotary_cos_sin`, or None
-    without rotary positions.
+    `x` and the result are (B, T, C). `cos_sin` is the result of `rotary_cos_sin`, or None without rotary positions.
     """
-    layer, norm = block.attention, block.ln_1
+    layer = block.attention
     if cos_sin is None:  # a rotation by 0 changes nothing
         cos_sin = torch.tensor([1.0, 0.0]).view(2, 1, 1).expand(2, x.shape[1], layer.head_size)
+    weights = block.ln_1.weight, block.ln_1.bias, layer.qkv.weight, layer.proj.weight
     p = layer.dropout if layer.training else 0.0
-    spec = AttentionSpec(
-        layer.n_head, cos_sin.numpy(), layer.qk_norm, Norm.of(norm), DropoutMask.draw(p), DropoutMask.draw(p), _dtype()
-    )
-    return _AddAttention.apply(x, norm.weight, _bias(norm), *_weights(layer.qkv), *_weights(layer.proj), spec)
+    return _AddAttention.apply(x, *weights, block.ln_1.eps, cos_sin.numpy(), layer.qk_norm, p)
 
 
 class _AddAttention(torch.autograd.Function):
@@ -115,65 +64,54 @@ class _AddAttention(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         gain: Tensor,
-        shift: Tensor | None,
+        shift: Tensor,
         qkv: Tensor,
-        qkv_bias: Tensor | None,
         proj: Tensor,
-        proj_bias: Tensor | None,
-        spec: AttentionSpec,
+        epsilon: float,
+        cos_sin: Floats,
+        qk_norm: bool,
+        p: float,
     ) -> Tensor:
-        B, T, C = x.shape
-        nh, hs, dtype = spec.n_head, C // spec.n_head, spec.dtype
+        (B, T, C), hs, dtype = x.shape, cos_sin.shape[-1], _dtype()
         x, qkv, proj = x.reshape(B * T, C), qkv.to(dtype), proj.to(dtype)
-        h, stats = _normed(x, gain, shift, spec.norm, dtype)
-        projected = _linear(h, qkv, qkv_bias).view(B, T, 3, nh, hs)
-        rotated, factors = h.new_empty(3, B, nh, T, hs), np.empty((2, B, nh, T), f32)
-        _norm_and_rotate(_array(projected), spec.cos_sin, spec.qk_norm, _array(rotated), factors)
+        h, stats = _normed(x, gain, shift, epsilon, dtype)
+        projected = F.linear(h, qkv).view(B, T, 3, C // hs, hs)
+        rotated, factors = h.new_empty(3, B, C // hs, T, hs), np.empty((2, B, C // hs, T), f32)
+        _norm_and_rotate(_array(projected), cos_sin, qk_norm, _array(rotated), factors)
         q, k, v = rotated.flatten(1, 2)  # (B nh, T, hs) each
         weights = torch.bmm(q, k.mT)  # (B nh, T, T)
-        kept = torch.empty_like(weights) if spec.weights_mask.threshold else weights
-        _softmax(_array(weights), _array(kept), *spec.weights_mask)
-        y = torch.empty_like(h)
-        _transpose(_array(torch.bmm(kept, v).view(B, nh, T, hs)), _array(y.view(B, T, nh, hs)))
-        ctx.save_for_backward(x, gain, h, qkv, proj, projected, q, k, v, weights, y)
-        ctx.stats, ctx.factors, ctx.spec = stats, factors, spec
-        ctx.biases = shift is not None, qkv_bias is not None, proj_bias is not None
-        return _added(x, _linear(y, proj, proj_bias), spec.output_mask).view(B, T, C)
+        _softmax(_array(weights))
+        kept, mask = _dropped(weights, p)
+        y = torch.bmm(kept, v).view(B, -1, T, hs).transpose(1, 2).reshape(B * T, C)
+        added, added_mask = _dropped(F.linear(y, proj), p)
+        ctx.save_for_backward(x, gain, h, qkv, proj, projected, q, k, v, weights, kept, mask, y, added_mask)
+        ctx.stats, ctx.cos_sin, ctx.qk_norm, ctx.factors = stats, cos_sin, qk_norm, factors
+        return added.float().add_(x).view(B, T, C)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, h, qkv, proj, projected, q, k, v, weights, y = ctx.saved_tensors
-        spec, (has_shift, has_qkv_bias, has_proj_bias) = ctx.spec, ctx.biases
-        (B, T, C), (_, _, _, nh, hs) = dout.shape, projected.shape
-        dout = dout.reshape(B * T, C)
-        dadded = _added_back(dout, spec.output_mask, spec.dtype)
-        dproj, dproj_bias = _linear_back(dadded, y, has_proj_bias)
-        dy = torch.empty_like(v)
-        _transpose(_array((dadded @ proj).view(B, T, nh, hs)), _array(dy.view(B, nh, T, hs)))
-        dweights = torch.bmm(dy, v.mT)
-        kept = torch.empty_like(weights) if spec.weights_mask.threshold else weights
-        _softmax_back(_array(weights), _array(dweights), _array(kept), *spec.weights_mask)
+        x, gain, h, qkv, proj, projected, q, k, v, weights, kept, mask, y, added_mask = ctx.saved_tensors
+        B, T, _, nh, hs = projected.shape
+        shape, dout = dout.shape, dout.reshape(x.shape)
+        dadded = _dropped_back(dout.to(h.dtype), added_mask)
+        dy = (dadded @ proj).view(B, T, nh, hs).transpose(1, 2).reshape(B * nh, T, hs)
+        dweights = _dropped_back(torch.bmm(dy, v.mT), mask)
+        _softmax_back(_array(weights), _array(dweights))
         drotated = (torch.bmm(dweights, k), torch.bmm(dweights.mT, q), torch.bmm(kept.mT, dy))
         dprojected = torch.empty_like(projected)
-        arrays = (d.view(B, nh, T, hs) for d in drotated)
-        _norm_and_rotate_back(
-            _array(projected), spec.cos_sin, spec.qk_norm, ctx.factors, _array(dprojected), *map(_array, arrays)
-        )
-        dprojected = dprojected.view(B * T, 3 * C)
-        dqkv, dqkv_bias = _linear_back(dprojected, h, has_qkv_bias)
-        dx, dgain, dshift = _normed_back(dprojected @ qkv, x, gain, ctx.stats, dout, spec.norm, has_shift)
-        return dx.view(B, T, C), dgain, dshift, dqkv, dqkv_bias, dproj, dproj_bias, None
-
-
-# ---- the MLP
+        arrays = (_array(d.view(B, nh, T, hs)) for d in drotated)
+        _norm_and_rotate_back(_array(projected), ctx.cos_sin, ctx.qk_norm, ctx.factors, _array(dprojected), *arrays)
+        dprojected = dprojected.view(B * T, 3 * nh * hs)
+        dx, dgain, dshift = _normed_back(dprojected @ qkv, x, gain, ctx.stats, dout)
+        dqkv, dproj = (dprojected.T @ h).float(), (dadded.T @ y).float()
+        return dx.view(shape), dgain, dshift, dqkv, dproj, None, None, None, None
 
 
 def add_mlp(block: Block, x: Tensor) -> Tensor:
-    """Return x + mlp(ln_2(x)) with the layers of `block`. `x` and the result are (..., C), with C channels."""
-    layer, norm = block.mlp, block.ln_2
-    mask = DropoutMask.draw(layer.dropout.p if layer.training else 0.0)
-    settings = layer.activate, Norm.of(norm), mask, _dtype()
-    return _AddMLP.apply(x, norm.weight, _bias(norm), *_weights(layer.fc), *_weights(layer.proj), *settings)
+    """Return x + mlp(ln_2(x)) with the layers of `block`. `x` and the result are (..., C)."""
+    weights = block.ln_2.weight, block.ln_2.bias, block.mlp.fc.weight, block.mlp.proj.weight
+    p = block.mlp.dropout.p if block.training else 0.0
+    return _AddMLP.apply(x, *weights, block.ln_2.eps, block.mlp.activate, p)
 
 
 class _AddMLP(torch.autograd.Function):
@@ -182,30 +120,32 @@ class _AddMLP(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         gain: Tensor,
-        shift: Tensor | None,
+        shift: Tensor,
         fc: Tensor,
-        fc_bias: Tensor | None,
         proj: Tensor,
-        proj_bias: Tensor | None,
-        activate: Activation,
-        norm: Norm,
-        mask: DropoutMask,
-        dtype: torch.dtype,
+        epsilon: float,
+        activate: Callable[[Tensor], Tensor],
+        p: float,
     ) -> Tensor:
-        shape, x, fc, proj = x.shape, x.reshape(-1, x.shape[-1]), fc.to(dtype), proj.to(dtype)
-        h, stats = _normed(x, gain, shift, norm, dtype)
-        inner = _linear(h, fc, fc_bias)  # (M, 4 C)
-        ctx.save_for_backward(x, gain, h, fc, proj, inner)
-        ctx.stats, ctx.activate, ctx.norm, ctx.mask = stats, activate, norm, mask
-        ctx.biases = shift is not None, fc_bias is not None, proj_bias is not None
-        return _added(x, _linear(_activated(inner, activate), proj, proj_bias), mask).view(shape)
+        shape, dtype, x = x.shape, _dtype(), x.reshape(-1, x.shape[-1])
+        fc, proj = fc.to(dtype), proj.to(dtype)
+        h, stats = _normed(x, gain, shift, epsilon, dtype)
+        inner = F.linear(h, fc)  # (M, 4 C)
+        if activate is relu_squared:
+            active = torch.empty_like(inner)
+            _relu_squared(_array(inner.view(-1)), _array(active.view(-1)))
+        else:
+            active = activate(inner)
+        added, mask = _dropped(F.linear(active, proj), p)
+        ctx.save_for_backward(x, gain, h, fc, proj, inner, mask)
+        ctx.stats, ctx.activate = stats, activate
+        return added.float().add_(x).view(shape)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, h, fc, proj, inner = ctx.saved_tensors
-        has_shift, has_fc_bias, has_proj_bias = ctx.biases
+        x, gain, h, fc, proj, inner, mask = ctx.saved_tensors
         shape, dout = dout.shape, dout.reshape(x.shape)
-        dadded = _added_back(dout, ctx.mask, inner.dtype)
+        dadded = _dropped_back(dout.to(inner.dtype), mask)
         dinner = dadded @ proj
         if ctx.activate is relu_squared:  # recomputing the activation is as fast as saving it
             active = torch.empty_like(inner)
@@ -214,33 +154,25 @@ class _AddMLP(torch.autograd.Function):
             with torch.enable_grad():
                 active = ctx.activate(inner.requires_grad_())
                 (dinner,) = torch.autograd.grad(active, inner, dinner)
-        dproj, dproj_bias = _linear_back(dadded, active.detach(), has_proj_bias)
-        dfc, dfc_bias = _linear_back(dinner, h, has_fc_bias)
-        dx, dgain, dshift = _normed_back(dinner @ fc, x, gain, ctx.stats, dout, ctx.norm, has_shift)
-        return dx.view(shape), dgain, dshift, dfc, dfc_bias, dproj, dproj_bias, None, None, None, None
-
-
-# ---- steps of both sublayers
+        dx, dgain, dshift = _normed_back(dinner @ fc, x, gain, ctx.stats, dout)
+        dfc, dproj = (dinner.T @ h).float(), (dadded.T @ active.detach()).float()
+        return dx.view(shape), dgain, dshift, dfc, dproj, None, None, None
 
 
 def _dtype() -> torch.dtype:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
-def _activated(x: Tensor, activate: Activation) -> Tensor:
-    if activate is not relu_squared:
-        return activate(x)
-    y = torch.empty_like(x)
-    _relu_squared(_array(x.view(-1)), _array(y.view(-1)))
-    return y
+def _dropped(x: Tensor, p: float) -> tuple[Tensor, Tensor | None]:
+    """Apply dropout with probability `p` (Srivastava et al. 2014). Also return the factors, or None if `p` is 0."""
+    if not p:
+        return x, None
+    mask = torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+    return x * mask, mask
 
 
-def _bias(layer: nn.Module) -> Tensor | None:
-    return getattr(layer, "bias", None)
-
-
-def _weights(layer: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    return layer.weight, layer.bias
+def _dropped_back(dy: Tensor, mask: Tensor | None) -> Tensor:
+    return dy if mask is None else dy * mask
 
 
 def _array(x: Tensor) -> Array:
@@ -248,46 +180,18 @@ def _array(x: Tensor) -> Array:
     return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return F.linear(x, weight, None if bias is None else bias.to(x.dtype))
-
-
-def _linear_back(dy: Tensor, x: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of a linear layer's weight and bias in float32."""
-    return (dy.T @ x).float(), dy.float().sum(0) if has_bias else None
-
-
-def _normed(x: Tensor, gain: Tensor, shift: Tensor | None, norm: Norm, dtype: torch.dtype) -> tuple[Tensor, Floats]:
-    """Apply a norm with weight `gain` and bias `shift` to the rows of `x`, which has M rows of C channels."""
+def _normed(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float, dtype: torch.dtype) -> tuple[Tensor, Floats]:
+    """Apply LayerNorm to the (M, C) rows of `x`. Also return the mean and the factor of each row, (M, 2)."""
     h, stats = torch.empty_like(x, dtype=dtype), np.empty((len(x), 2), f32)
-    _normalize(
-        _array(x), _array(gain), _array(torch.zeros_like(gain) if shift is None else shift), *norm, _array(h), stats
-    )
+    _normalize(_array(x), _array(gain), _array(shift), epsilon, _array(h), stats)
     return h, stats
 
 
-def _normed_back(
-    dh: Tensor, x: Tensor, gain: Tensor, stats: Floats, dout: Tensor, norm: Norm, has_shift: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the backward pass of a norm, and add the gradient of the residual connection around the sublayer."""
+def _normed_back(dh: Tensor, x: Tensor, gain: Tensor, stats: Floats, dout: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the backward pass of LayerNorm, and add `dout`, the gradient of the residual connection."""
     dx, dgain, dshift = torch.empty_like(x), torch.zeros_like(gain), torch.zeros_like(gain)
-    arrays = (dh, x, gain, dout, dx, dgain, dshift)
-    _normalize_back(norm.is_centred, stats, *map(_array, arrays))
-    return dx, dgain, dshift if has_shift else None
-
-
-def _added(x: Tensor, y: Tensor, mask: DropoutMask) -> Tensor:
-    """Add the output `y` of a sublayer to the residual stream `x`, after dropout. All shapes are (M, C)."""
-    out = torch.empty_like(x)
-    _add(_array(x), _array(y), *mask, _array(out))
-    return out
-
-
-def _added_back(dout: Tensor, mask: DropoutMask, dtype: torch.dtype) -> Tensor:
-    """Compute the backward pass of `_added`: return the gradient of `y` in `dtype`, given the gradient of the sum."""
-    dy = torch.empty_like(dout, dtype=dtype)
-    _add_back(_array(dout), *mask, _array(dy))
-    return dy
+    _normalize_back(stats, *map(_array, (dh, x, gain, dout, dx, dgain, dshift)))
+    return dx, dgain, dshift
 
 
 # ---- compiled loops
@@ -353,27 +257,13 @@ def _exp(x: np.float32) -> np.float32:
 
 
 @compiled_sums
-def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
-    """Return whether dropout keeps element `i`."""
-    z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
-    z ^= z >> u64(31)
-    return bool(((z >> u64(16 * (i & 3))) & u64(0xFFFF)) >= threshold)
-
-
-@compiled_sums
-def _normalize(
-    x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
-) -> None:
-    """Apply LayerNorm (with `is_centred`) or RMSNorm to M rows of C channels."""
+def _normalize(x: Floats, gain: Floats, shift: Floats, epsilon: float, h: Array, stats: Floats) -> None:
     M, C = x.shape
     for i in range(M):
         mean, square = f32(0), f32(0)
-        if is_centred:
-            for j in range(C):
-                mean += x[i, j]
-            mean /= f32(C)
+        for j in range(C):
+            mean += x[i, j]
+        mean /= f32(C)
         for j in range(C):
             square += (x[i, j] - mean) * (x[i, j] - mean)
         factor = f32(1) / np.sqrt(square / f32(C) + f32(epsilon))
@@ -384,10 +274,9 @@ def _normalize(
 
 @compiled_sums
 def _normalize_back(
-    is_centred: bool, stats: Floats, dh: Array, x: Floats, gain: Floats, dout: Floats, dx: Floats, dgain: Floats,
+    stats: Floats, dh: Array, x: Floats, gain: Floats, dout: Floats, dx: Floats, dgain: Floats,
     dshift: Floats,
 ) -> None:  # fmt: skip
-    """Compute the backward pass of `_normalize`, and add the gradient of the residual connection."""
     M, C = x.shape
     for i in range(M):
         mean, factor = stats[i, 0], stats[i, 1]
@@ -399,34 +288,10 @@ def _normalize_back(
             dgain[j] += _to_float32(dh[i, j]) * ((x[i, j] - mean) * factor)
             dshift[j] += _to_float32(dh[i, j])
         along /= f32(C)
-        level = level / f32(C) if is_centred else f32(0)
+        level /= f32(C)
         for j in range(C):
             unit = (x[i, j] - mean) * factor
             dx[i, j] = dout[i, j] + factor * (_to_float32(dh[i, j]) * gain[j] - level - unit * along)
-
-
-@compiled_sums
-def _add(x: Floats, y: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32, out: Floats) -> None:
-    M, C = x.shape
-    for i in range(M):
-        if threshold:
-            for j in range(C):
-                out[i, j] = x[i, j] + (_to_float32(y[i, j]) * factor if _keeps(seed, i * C + j, threshold) else f32(0))
-        else:
-            for j in range(C):
-                out[i, j] = x[i, j] + _to_float32(y[i, j])
-
-
-@compiled_sums
-def _add_back(x: Floats, seed: np.uint64, threshold: np.uint64, factor: np.float32, out: Array) -> None:
-    M, C = x.shape
-    for i in range(M):
-        if threshold:
-            for j in range(C):
-                out[i, j] = _to_type_of(out[i, j], x[i, j] * factor if _keeps(seed, i * C + j, threshold) else f32(0))
-        else:
-            for j in range(C):
-                out[i, j] = _to_type_of(out[i, j], x[i, j])
 
 
 @compiled_sums
@@ -453,10 +318,6 @@ def _norm_and_rotate(projected: Array, cos_sin: Floats, qk_norm: bool, rotated: 
                         rotated[part, b, h, t, half + j] = _to_type_of(
                             projected[b, t, part, h, j], second * cos - first * sin
                         )
-                    if hs % 2:
-                        rotated[part, b, h, t, hs - 1] = _to_type_of(
-                            projected[b, t, part, h, 0], _to_float32(projected[b, t, part, h, hs - 1]) * factor
-                        )
             for t in range(T):
                 for j in range(hs):
                     rotated[2, b, h, t, j] = projected[b, t, 2, h, j]
@@ -480,8 +341,6 @@ def _norm_and_rotate_back(
                         first, second = _to_float32(drotated[b, h, t, j]), _to_float32(drotated[b, h, t, half + j])
                         cos, sin = cos_sin[0, t, j], cos_sin[1, t, j]
                         g[j], g[half + j] = first * cos - second * sin, first * sin + second * cos
-                    if hs % 2:
-                        g[hs - 1] = _to_float32(drotated[b, h, t, hs - 1])
                     # the norm fixes the length of the vector, so the gradient has no component along the vector
                     if qk_norm:
                         for j in range(hs):
@@ -498,7 +357,7 @@ def _norm_and_rotate_back(
 
 
 @compiled_sums
-def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
+def _softmax(scores: Array) -> None:
     """Turn the `scores` of n heads and T positions, (n, T, T), into causal attention weights in place."""
     n, T, _ = scores.shape
     e, visible, limit = np.empty(T, f32), np.zeros(2 * T, f32), np.full(2 * T, LOWEST, i32)
@@ -518,52 +377,24 @@ def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, 
                 scores[a, t, j] = _to_type_of(scores[a, t, j], e[j] * total)
             for j in range(S, T):
                 scores[a, t, j] = 0
-            if threshold:
-                total, start = total * factor, (a * T + t) * T
-                for j in range(S):
-                    kept[a, t, j] = _to_type_of(
-                        scores[a, t, j], e[j] * total if _keeps(seed, start + j, threshold) else f32(0)
-                    )
-                for j in range(S, T):
-                    kept[a, t, j] = 0
 
 
 @compiled_sums
-def _softmax_back(
-    weights: Array, dweights: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32
-) -> None:
+def _softmax_back(weights: Array, dweights: Array) -> None:
     """Turn `dweights`, the gradients of the attention weights, into the gradients of the scores, in place."""
     n, T, _ = weights.shape
     g = np.empty(T, f32)
     for a in range(n):
         for t in range(T):
-            S, start, total = min(T, (t // COLUMNS + 1) * COLUMNS), (a * T + t) * T, f32(0)
+            S, total = min(T, (t // COLUMNS + 1) * COLUMNS), f32(0)
             for j in range(S):
                 g[j] = _to_float32(dweights[a, t, j])
-            if threshold:
-                for j in range(S):
-                    scale = factor if _keeps(seed, start + j, threshold) else f32(0)
-                    kept[a, t, j] = _to_type_of(weights[a, t, j], _to_float32(weights[a, t, j]) * scale)
-                    g[j] *= scale
-                for j in range(S, T):
-                    kept[a, t, j] = 0
             for j in range(S):
                 total += _to_float32(weights[a, t, j]) * g[j]
             for j in range(S):  # weights in the columns after t are 0, so these columns need no mask
                 dweights[a, t, j] = _to_type_of(weights[a, t, j], _to_float32(weights[a, t, j]) * (g[j] - total))
             for j in range(S, T):
                 dweights[a, t, j] = 0
-
-
-@compiled_sums
-def _transpose(x: Array, y: Array) -> None:
-    """Copy `x`, (B, n, m, hs), to `y`, (B, m, n, hs). This exchanges the axes of heads and positions."""
-    B, n, m, hs = x.shape
-    for b in range(B):
-        for i in range(n):
-            for k in range(m):
-                for j in range(hs):
-                    y[b, k, i, j] = x[b, i, k, j]
 
 
 @compiled_sums
