@@ -5,7 +5,6 @@ from typing import get_args
 import pytest
 
 from bukva.config import schema
-from bukva.corpus.sources.formats import encodings
 from bukva.models import gpt
 from bukva.text import tokenizers
 from bukva.training import optimizers
@@ -22,7 +21,3 @@ from bukva.training import optimizers
 )
 def test_the_choices_are_the_keys_of_the_table(section, key, table):
     assert get_args(section.model_fields[key].annotation) == tuple(table)
-
-
-def test_the_encodings_are_those_that_are_read():
-    assert tuple(encodings.ENCODINGS) == schema.ENCODINGS

@@ -1,10 +1,9 @@
-"""Text in pieces and as arrays of code points."""
+"""Text as arrays of code points."""
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bukva.text.characters import code_points, from_code_points, pieces
+from bukva.text.characters import code_points, from_code_points
 
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\nж\uffff\U00010000\U0010ffff"))
 
@@ -17,15 +16,3 @@ texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\n
 def test_a_text_survives_a_round_trip_through_code_points(text):
     assert code_points(text).tolist() == list(map(ord, text))
     assert from_code_points(code_points(text)) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "end", "expected"),
-    [
-        ("а\nбв\nгд\nежзик\n", "\n", ["а\nбв\n", "гд\nежзик\n"]),
-        ("абвгд", "\n", ["абвгд"]),
-    ],
-)
-def test_a_piece_extends_to_the_next_end(text, end, expected, monkeypatch):
-    monkeypatch.setattr("bukva.text.characters.PIECE_CHARS", 3)
-    assert list(pieces(text, end)) == expected

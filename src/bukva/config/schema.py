@@ -29,6 +29,7 @@ from bukva.core.errors import redact_url
 RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
 RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 
+# corpus/sources/formats/encodings.py guesses among most of these
 ENCODINGS = (
     "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",

@@ -1,10 +1,6 @@
-"""Convert text to arrays of code points and back.
-
-numpy searches and counts code points in an array far faster than Python does with the characters of a string.
-"""
+"""Convert text to arrays of code points, which numpy searches and counts far faster than Python does strings."""
 
 import unicodedata
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +18,6 @@ def code_points(text: str) -> Codes:
 def from_code_points(codes: Codes) -> str:
     """Convert (n,) code points to a text."""
     return str(codes.data, "utf-32-le")
-
-
-def pieces(text: str, end: str) -> Iterator[str]:
-    """Cut a text into pieces of at least PIECE_CHARS characters. Each piece ends with `end`.
-
-    The last piece may be shorter, and may end differently.
-    """
-    start = 0
-    while start < len(text):
-        at = text.find(end, start + PIECE_CHARS)
-        stop = at + len(end) if at >= 0 else len(text)
-        yield text[start:stop]
-        start = stop
 
 
 def describe(char: str) -> str:

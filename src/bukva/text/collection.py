@@ -1,9 +1,8 @@
 """Read and write collections of works (the texts of a corpus).
 
 A collection is a folder with two files. text.txt contains the text of all works in UTF-8, joined without separators.
-documents.parquet is the table of works. It has one row for each work, with the position of the work in text.txt. The
-rows are sorted by the code points of (category, author, work). If the corpus does not give the category or the author
-of a work, the value is `-`.
+documents.parquet is the table of works with their positions in text.txt, sorted by the code points of (category,
+author, work). An unknown category or author is `-`.
 """
 
 import hashlib
@@ -37,10 +36,7 @@ KEY = ["category", "author", "work"]  # these columns identify a work; the table
 
 @dataclass(frozen=True)
 class Document:
-    """Category, author, name and year of a work (one text of the corpus).
-
-    The year is a string, because it can be a range such as 1863-1869.
-    """
+    """Category, author, name and year of a work. The year can be a range such as 1863-1869."""
 
     category: str
     author: str
@@ -49,14 +45,14 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The category, author and name of the work, joined for messages."""
+        """The whole name for messages."""
         return f"{self.category}/{self.author}/{self.work}"
 
 
 def write_collection(folder: Path, texts: Iterable[tuple[Document, str]]) -> "pd.DataFrame":
-    """Write works, which can be in any order, to a folder as a collection. Return its table (see `read_table`).
+    """Write works, which can be in any order, to a folder as a collection. Return its table.
 
-    After an error, the folder is incomplete. Callers therefore pass a temporary folder (see `atomic_folder`).
+    After an error, the folder is incomplete.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -86,10 +82,7 @@ def write_collection(folder: Path, texts: Iterable[tuple[Document, str]]) -> "pd
 
 
 def read_table(folder: Path) -> "pd.DataFrame":
-    """Return the table of works of the collection in `folder`.
-
-    The columns are those of TYPES. Only the year can be missing.
-    """
+    """Return the table of works of the collection in `folder`, with the columns of TYPES. Only years can be missing."""
     import pandas as pd
 
     return pd.read_parquet(folder / TABLE)
@@ -102,10 +95,7 @@ def documents(table: "pd.DataFrame") -> Iterator[Document]:
 
 
 def decade(year: object) -> str:
-    """Return the decade of a year, such as `1860s`. The result is `-` if `year` contains no 4-digit number.
-
-    The decade of a range such as 1863-1869 is the decade of its first year.
-    """
+    """Return the decade of a year or of the first year of a range, such as `1860s`, or `-` if it is unknown."""
     match = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
     return f"{match.group()[:3]}0s" if match else MISSING
 

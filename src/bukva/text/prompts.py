@@ -1,9 +1,4 @@
-"""Choose and check the prompts, which are the texts that the models continue.
-
-All characters of a prompt must be in the vocabulary. With `sample.prompts=auto`, the prompts are the newline and the
-prompts in prompts.yaml for the main scripts (writing systems) of the text. Prompts with characters
-outside the vocabulary are left out. If no prompt of prompts.yaml is left, the beginnings of works are used instead.
-"""
+"""Choose and check the prompts, the texts that the models continue. Their characters must be in the vocabulary."""
 
 import re
 import unicodedata
@@ -29,16 +24,9 @@ NEWLINE_ADVICE = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newli
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the prompts for the models, and sentences for the report that say why these prompts were chosen.
 
-    The prompts are those of params.yaml. With `sample.prompts=auto`, they are chosen to fit the text.
-
-    Args:
-        tokenizer: tokenizer of the models. With `sample.prompts=auto`, only prompts that it can encode are chosen.
-        sample: section `sample` of params.yaml.
-        cleaning: the content of reports/cleaning.json, which has the number of letters of each script and the
-            beginnings of works.
-
-    Raises:
-        BukvaError: with `sample.prompts=auto`, the tokenizer can encode none of the available prompts.
+    With `sample.prompts=auto`, they are the newline and the prompts in prompts.yaml for the main scripts (writing
+    systems) of the text, or beginnings of works if the tokenizer can encode none of these. `cleaning` is the content of
+    reports/cleaning.json.
     """
     if sample.prompts != "auto":
         prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
@@ -65,30 +53,18 @@ def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
 
 
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
-    """Check that stage sample will accept the prompts of params.yaml.
-
-    Training stages call this function before they start, because stage sample runs only after all trainings.
-
-    Raises:
-        BukvaError: stage sample would reject a prompt.
-    """
+    """Check, before a training, that stage sample will accept the prompts of params.yaml (see `readable_prompt`)."""
     for prompt in () if sample.prompts == "auto" else sample.prompts:
         readable_prompt(tokenizer, prompt, sample.unknown)
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:
-    """Return the newline, as in the lecture notes. If the vocabulary has no newline, return the text of id 0."""
+    """Return the newline, as in the lecture notes, or the text of id 0 if the vocabulary has no newline."""
     return "\n" if tokenizer.can_encode("\n") else tokenizer.decode([0])
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """Make a prompt readable for a model: compose its letters, and drop or replace unknown characters.
-
-    `unknown` says what happens to characters that are not in the vocabulary (see `without_unknown`).
-
-    Raises:
-        BukvaError: the result still has a character that is not in the vocabulary.
-    """
+    """Return a prompt `without_unknown` characters, or raise a BukvaError if it still has one."""
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
     if ESCAPE.search(prompt) and not tokenizer.can_encode("\\"):
@@ -98,20 +74,18 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return a text in Unicode NFC, in which a letter such as й is one character.
+    """Return a text in Unicode NFC, in which й is one character, unless this has more characters that are unknown.
 
-    macOS may write й as two characters. The corpus may also contain such pairs, if no cleaning rule composes them. If
-    the composed text has more characters outside the vocabulary, the text is returned unchanged.
+    macOS may write й as two characters, and so may the corpus if no cleaning rule composes them.
     """
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
 
 
 def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """Compose a text (see `composed`), then drop or replace its characters that are not in the vocabulary.
+    """Compose a text, then drop its unknown characters or replace them by spaces.
 
-    With `unknown` = "drop", these characters are dropped, unless nothing of the text would be left. With "replace",
-    spaces replace them if the vocabulary has a space. With "error", they stay in the text.
+    They stay if `unknown` is "error", if nothing of the text would be left, or if the vocabulary has no space.
     """
     text = composed(tokenizer, text)
     known = {char for char in (*text, " ") if tokenizer.can_encode(char)}
@@ -123,17 +97,7 @@ def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
 
 
 def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
-    """Check that all characters of a text are in the vocabulary.
-
-    Args:
-        tokenizer: the tokenizer with the vocabulary.
-        text: the value of a parameter.
-        key: name of the parameter, for the error message.
-        advice: what the user should do. The error message ends with it.
-
-    Raises:
-        BukvaError: a character is not in the vocabulary.
-    """
+    """Raise a BukvaError that ends with `advice` if a text in the parameter `key` has an unknown character."""
     try:
         tokenizer.encode(text)
     except BukvaError as error:
@@ -141,7 +105,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """Return the fraction of the letters that each main script has, by name of the script, in descending order."""
+    """Return the fraction of the letters that each main script has, in descending order."""
     total = sum(letters.values())
     shares = {script: count / total for script, count in letters.items()}
     if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
@@ -151,5 +115,4 @@ def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
 
 
 def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Return the texts that the tokenizer can encode."""
     return [text for text in texts if all(map(tokenizer.can_encode, text))]

@@ -1,7 +1,4 @@
-"""Read and write the files of the splits: the table of shares, and the ids of each split.
-
-A share is a contiguous part of a work that belongs to one split (see bukva.corpus.splits.division).
-"""
+"""Read and write the table of shares (the parts of works in each split), and the ids of each split."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +8,7 @@ import numpy.typing as npt
 
 from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
-from bukva.text.ids import Ids, ids_file
+from bukva.text.ids import Ids, save_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +31,10 @@ def names_in(shares: "pd.DataFrame") -> list[str]:
 
 
 def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
-    """Check that every split has enough ids for one training window.
-
-    Args:
-        n_ids: number of ids of each split, by name of the split.
-        block_size: number of ids in a window. The id after the window is needed as well.
-        key: name of the parameter that sets `block_size`, for the error message.
+    """Check that a window of `block_size` ids and the id after it fit in every split, by their numbers of ids.
 
     Raises:
-        BukvaError: a split is too short. The message names the shortest split.
+        BukvaError: a split is too short. The message names `key`, the parameter that sets the block size.
     """
     name, n = min(n_ids.items(), key=lambda item: item[1])
     if n < block_size + 1:
@@ -56,8 +48,7 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
 def read_shares(tokens: Path) -> "pd.DataFrame":
     """Read the table of shares (see bukva.corpus.splits.division) from `tokens`, the folder that stage tokenize writes.
 
-    The column `first_id` has the position of the first id of a share. The column `ids` has the number of ids of the
-    share.
+    The columns `first_id` and `ids` have the position of the first id of a share, and its number of ids.
     """
     import pandas as pd
 
@@ -67,10 +58,7 @@ def read_shares(tokens: Path) -> "pd.DataFrame":
 def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
     """Write the ids of each split to <split>.npy, and the number of ids of each work in each split to lengths.npy.
 
-    Args:
-        folder: folder to write. It appears only when it is complete.
-        ids: (N,) ids of all shares, in the order of `shares`.
-        shares: the table of shares (see `read_shares`).
+    `ids` are those of all shares, in the order of the table `shares` (see `read_shares`).
     """
     names, n_works = names_in(shares), int(shares["work"].max()) + 1
     lengths = np.zeros((n_works, len(names)), np.int64)
@@ -78,9 +66,8 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
         for column, name in enumerate(names):
             rows = shares[shares["split"] == name]
             np.add.at(lengths[:, column], rows["work"], rows["ids"])
-            with ids_file(unfinished / f"{name}.npy", ids.dtype) as write:
-                for first, n in zip(rows["first_id"], rows["ids"], strict=True):
-                    write(ids[first : first + n])
+            parts = [ids[first : first + n] for first, n in zip(rows["first_id"], rows["ids"], strict=True)]
+            save_ids(unfinished / f"{name}.npy", np.concatenate(parts))
         np.save(unfinished / LENGTHS, lengths)
 
 
@@ -91,8 +78,5 @@ def load_splits(folder: Path) -> dict[str, Ids]:
 
 
 def load_lengths(folder: Path) -> dict[str, Lengths]:
-    """Return the (n_works,) number of ids of each work in a split, by name of the split.
-
-    Works are in the order of the table of works.
-    """
+    """Return the (n_works,) number of ids of each work in a split, by name of the split."""
     return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))

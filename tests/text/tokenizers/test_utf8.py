@@ -35,7 +35,7 @@ def test_a_text_that_is_encoded_in_pieces_has_the_same_ids(tokenizer, monkeypatc
     text = "мир и the\n\n 日本😀 x \n" * 11
     whole = tokenizer.encode(text).tolist()
     assert whole == tokenizer.encode(text[: len(text) // 11]).tolist() * 11  # lines are encoded independently
-    monkeypatch.setattr("bukva.text.characters.PIECE_CHARS", 5)
+    monkeypatch.setattr("bukva.text.tokenizers.bpe.PIECE_CHARS", 5)
     assert tokenizer.encode(text).tolist() == whole
 
 

@@ -39,21 +39,14 @@ REGISTRY = Path(__file__).with_name("sources.yaml")
 
 @dataclass(frozen=True)
 class Source:
-    """One corpus of sources.yaml, which is a single text or an archive of texts.
-
-    file: file name of the text or archive in the mirror (see `obtain` in fetching.py).
-    sha256: digest of a single text, or "" for an archive.
-    root: path of a folder inside the archive, to which the paths in `folders` and `encodings` are relative.
-    folders: digest of each folder to read (see `folder_digest`), by path. Other folders of the archive are not read.
-    encodings: encoding of each work that is not UTF-8, by path.
-    """
+    """One corpus of sources.yaml, which is a single text or an archive of texts. Keys of the mappings are paths."""
 
     url: str
-    file: str
-    sha256: str = ""
-    root: str = ""
-    folders: Mapping[str, str] = field(default_factory=dict)
-    encodings: Mapping[str, str] = field(default_factory=dict)
+    file: str  # file name of the text or archive in the mirror (see `obtain` in fetching.py)
+    sha256: str = ""  # digest of a single text
+    root: str = ""  # folder inside the archive, below which the other paths are
+    folders: Mapping[str, str] = field(default_factory=dict)  # digest of each folder to read (see `folder_digest`)
+    encodings: Mapping[str, str] = field(default_factory=dict)  # encoding of each work that is not UTF-8
 
 
 def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> dict[str, int]:

@@ -67,16 +67,12 @@ KINDS = {
 
 
 class Findings:
-    """Counter of everything that is left out or guessed while a corpus is read, by kind (a key of KINDS).
-
-    strict: whether a file or row without readable text is an error.
-    counts: number of findings of each kind.
-    names: names of the first files or rows of each kind, which the messages to the user show.
-    """
+    """Counter of everything that is left out or guessed while a corpus is read, by kind (a key of KINDS)."""
 
     def __init__(self, strict: bool = False) -> None:
-        self.strict = strict
+        self.strict = strict  # whether a file or row without readable text is an error
         self.counts = Counter(dict.fromkeys(KINDS, 0))
+        # the first files or rows of each kind, which the messages name
         self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
         self._groups = set[tuple[str, str]]()
 
@@ -111,17 +107,12 @@ class Findings:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options for reading the files of a corpus.
-
-    findings: counts everything that is left out or guessed.
-    encoding, column: see `TextFile`.
-    extensions: extensions of files that are read as plain text, such as `.py`.
-    """
+    """Options for reading the files of a corpus."""
 
     findings: Findings
     encoding: str = "utf-8"
     column: str = "text"
-    extensions: Collection[str] = ()
+    extensions: Collection[str] = ()  # extensions of files that are read as plain text, such as `.py`
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
         """Return the file at `path`. If `encoding` is not empty, it replaces `self.encoding`."""
@@ -141,18 +132,12 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Work:
-    """A file of a corpus that has not been read yet. It contains a single work, or is a table with one work per row.
+    """A file of a corpus that has not been read yet. It contains a single work, or is a table with one work per row."""
 
-    document: category, author, name and year of the work, taken from the path of the file and from info.csv.
-    file: the file, and the options for reading it.
-    read: the reader for the type of the file.
-    path: path of the file below the folder of the corpus.
-    """
-
-    document: Document
+    document: Document  # taken from the path of the file and from info.csv
     file: TextFile
     read: Reader
-    path: str
+    path: str  # path of the file below the folder of the corpus
 
     def document_of(self, text: Text) -> Document:
         """Return category, author, name and year of one of the texts in the file."""

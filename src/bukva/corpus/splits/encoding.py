@@ -14,7 +14,7 @@ from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar, with_progress
 from bukva.corpus.splits.division import divide
 from bukva.text.collection import Document, read_table, read_texts
-from bukva.text.ids import Ids, ids_file
+from bukva.text.ids import Ids, save_ids
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
@@ -69,8 +69,9 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     with atomic_folder(target) as folder:
         read = functools.partial(read_texts, clean, table)  # called twice
         tokenizer = _train_tokenizer(read, shares, tokenize)
-        with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
-            lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
+        parts = [np.empty(0, tokenizer.dtype)]
+        lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, parts.append)
+        save_ids(folder / "ids.npy", np.concatenate(parts))
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
     return Encoded(tokenizer, int(lengths.sum()), int(table["chars"].sum()) - _chars(shares), n_unknown)

@@ -1,8 +1,4 @@
-"""Save and load tokenizers, which convert text to ids and back.
-
-To add a tokenizer, write a module with a subclass of `Tokenizer` (base.py), and add a line to TOKENIZERS. The keys of
-TOKENIZERS are the valid values of the parameter `tokenize.kind`.
-"""
+"""Tokenizers, which convert text to ids and back. The keys of TOKENIZERS are the values of `tokenize.kind`."""
 
 from pathlib import Path
 
@@ -17,16 +13,11 @@ VOCAB = "vocab.json"  # file in the folder of the ids, and in the folder of each
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write a tokenizer to vocab.json in a folder."""
     write_json(folder / VOCAB, tokenizer.to_json())
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read a tokenizer from vocab.json in a folder.
-
-    Raises:
-        BukvaError: the file is missing or is not a vocabulary.
-    """
+    """Read a tokenizer from vocab.json, or raise a BukvaError if the file is missing or is not a vocabulary."""
     try:
         content = read_json(folder / VOCAB)
         kind = TOKENIZERS[content.pop("kind", "char")]

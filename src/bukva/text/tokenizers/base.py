@@ -1,8 +1,7 @@
-"""Define the base class of all tokenizers, and the byte tokenizer.
+"""The base class of all tokenizers, and the byte tokenizer.
 
-Each id represents a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. (All other
-bytes of a character are 10xxxxxx in binary.) A model may generate ids whose bytes are not valid UTF-8. These bytes are
-decoded as U+FFFD, the replacement character.
+Each id represents a sequence of UTF-8 bytes. A character is counted for the id that contains its first byte. Ids whose
+bytes are not valid UTF-8, which a model may generate, are decoded as U+FFFD, the replacement character.
 """
 
 from abc import ABC, abstractmethod
@@ -22,26 +21,15 @@ Counts = npt.NDArray[np.int64]
 
 
 class Tokenizer(ABC):
-    r"""Base class of tokenizers, which encode text as ids and decode ids to text.
+    """Converts text to ids and ids to text."""
 
-    Scores are per character with every tokenizer. The number of characters of a text is the sum of `chars_of` over its
-    ids.
-
-    unit: what an id represents: "character", "byte" or "token".
-    alphabet: the characters that can be encoded, sorted, or None if every character can be encoded.
-    tokens: the bytes of each of the V ids.
-    pieces: the text of each of the V ids. Control characters and incomplete characters are
-        escaped, as in \xd0.
-    dtype: smallest unsigned type that can hold every id.
-    """
-
-    unit: ClassVar[str]
-    alphabet: str | None = None
+    unit: ClassVar[str]  # what an id represents: "character", "byte" or "token"
+    alphabet: str | None = None  # the characters that can be encoded, sorted, or None for all
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
-        """Initialize from the bytes of each id."""
-        self.tokens = list(tokens)
+        self.tokens = list(tokens)  # the bytes of each of the V ids
         texts = [token.decode(errors="backslashreplace") for token in tokens]
+        # the text of each of the V ids, in which control characters and incomplete characters are escaped, as in \xd0
         self.pieces = [text if text.isprintable() or text in ("\n", "\t") else ascii(text)[1:-1] for text in texts]
         self.dtype: np.dtype[np.unsignedinteger] = np.dtype(np.min_scalar_type(max(len(tokens) - 1, 0)))
         self._n_bytes = np.array([len(token) for token in tokens], np.int64)  # (V,)
@@ -50,17 +38,11 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
-        """Learn the vocabulary of the texts, and return a tokenizer. The order of the texts does not matter.
-
-        `vocab_size` is the maximum number of ids of the tokenizer `bpe`. The other tokenizers ignore it.
-        """
+        """Learn the vocabulary of texts in any order. Only the tokenizer `bpe` uses the maximum `vocab_size`."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return the content of vocab.json: the arguments of the constructor, and the name of the tokenizer as `kind`.
-
-        The tokenizer `char` leaves out `kind`.
-        """
+        """Return the content of vocab.json: the arguments of the constructor, and `kind` unless it is `char`."""
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
@@ -71,33 +53,23 @@ class Tokenizer(ABC):
         """
 
     def __len__(self) -> int:
-        """Return V, the size of the vocabulary."""
         return len(self.tokens)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Return the text of (n,) ids."""
         return self.utf8(ids).decode(errors="replace")
 
     def utf8(self, ids: npt.ArrayLike) -> bytes:
-        """Return the bytes of (n,) ids."""
         return b"".join(map(self.tokens.__getitem__, np.asarray(ids, np.int64).tolist()))
 
     def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the number of characters that begin in each of (n,) ids.
-
-        Scores are divided by the sum of these numbers.
-        """
+        """Return the number of characters that begin in each of (n,) ids. Scores are divided by their sum."""
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the number of bytes of each of (n,) ids."""
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def texts_of(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the characters that begin in each of (n,) ids, as one string for each id.
-
-        The strings joined are the text of the ids.
-        """
+        """Return the characters that begin in each of (n,) ids. Joined, they are the text of the ids."""
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
         owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # which of the n ids contains each byte
         begins = _begins(utf8)
@@ -108,7 +80,6 @@ class Tokenizer(ABC):
         return texts
 
     def can_encode(self, char: str) -> bool:
-        """Return whether a character can be encoded."""
         return self.alphabet is None or char in self.alphabet
 
 
@@ -138,27 +109,21 @@ class ByteTokenizer(Tokenizer):
 
 
 def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
-    """Return (n,) flags that say whether each of n bytes is the first byte of a character."""
+    """Return whether each of (n,) bytes is the first byte of a character. All other bytes are 10xxxxxx in binary."""
     return np.frombuffer(utf8, np.uint8) & 0b11000000 != 0b10000000
 
 
 def sum_counts(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
-    """Return the sum of `counts_of(ids)`, computed in chunks, for (N,) ids that may be memory-mapped.
-
-    `counts_of` is the method `chars_of` or `bytes_of` of a tokenizer.
-    """
+    """Return the sum of `chars_of` or `bytes_of` over (N,) ids that may be memory-mapped."""
     return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
 
 
 def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
-    """Return how many of the (N,) ids of a text encode its first character. N must be at least 1.
-
-    No id may contain bytes of both the first and the second character.
-    """
+    """Return how many of the (N,) ids of a text encode its first character, which shares no id with the second."""
     others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
     return 1 + int(others[0]) if len(others) else len(ids)
 
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
-    """Return the number of ids per character. Multiplied by this number, bits per id become bits per character."""
+    """Return the number of ids per character, by which bits per id become bits per character."""
     return len(ids) / sum_counts(tokenizer.chars_of, ids)

@@ -1,25 +1,22 @@
 """Byte-level BPE (byte pair encoding), a tokenizer that gives an id to each frequent sequence of bytes.
 
-The vocabulary starts with the 256 byte values. Then the most frequent pair of neighboring tokens in the training text
-is merged into a new token. This is repeated until the vocabulary is full. A text is encoded with the same merges in the
-same order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
+The vocabulary starts with the 256 byte values. The most frequent pair of neighboring tokens in the training text is
+merged into a new token until the vocabulary is full. A merge never crosses the end of a line or of a word. The space
+before a word belongs to the word.
 
 Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
 2019 (GPT-2) for the definition of words and the notation of bytes. The library `tokenizers` of Hugging Face computes
-merges and ids.
-
-vocab.json contains only the merges, which determine everything else. The library's own file format is not used, because
-it can contain more. An example is a normalization, after which decoding would not restore the text.
+merges and ids. vocab.json contains only the merges. The library's own file format could contain a normalization, after
+which decoding would not restore the text.
 """
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bukva.text.characters import pieces
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import BYTES, Tokenizer
 
@@ -27,21 +24,16 @@ if TYPE_CHECKING:
     import tokenizers
 
 MIN_FREQUENCY = 2  # a pair that occurs only once says nothing about other text
+PIECE_CHARS = 1 << 18  # the library needs about 600 bytes per id
 
 
 class BPETokenizer(Tokenizer):
-    """Tokenizer whose tokens are frequent byte sequences, such as common words and parts of words.
-
-    Ids 0 to 255 are the single bytes. The following ids are the merged tokens, in the order of the merges.
-    """
+    """Ids 0 to 255 are the single bytes. The following ids are the merged tokens, in the order of the merges."""
 
     unit: ClassVar[str] = "token"
 
     def __init__(self, merges: Iterable[Sequence[str]]) -> None:
-        """Create the tokenizer from its merges, in the order in which they were learned.
-
-        A merge is a pair of tokens that is replaced by one new token. Tokens are written in GPT-2's notation, which has
-        a printable character for each byte.
+        """Create the tokenizer from pairs of tokens in GPT-2's notation, with a printable character for each byte.
 
         Raises:
             ValueError: a merge uses a token that is neither a byte nor the result of an earlier merge.
@@ -60,10 +52,7 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
-        """Learn a vocabulary of at most `vocab_size` ids.
-
-        A short text gives fewer ids, because a pair of tokens must occur at least twice to be merged.
-        """
+        """Learn a vocabulary of at most `vocab_size` ids. A short text gives fewer."""
         from tokenizers import models, trainers
 
         library = _library(models.BPE())
@@ -80,13 +69,20 @@ class BPETokenizer(Tokenizer):
         return {"kind": "bpe", "merges": self.merges}
 
     def encode(self, text: str) -> Ids:
-        # in pieces, because the library needs about 600 bytes per id; cut at line ends, which no merge crosses
-        encoded = (self._encoder.encode(piece).ids for piece in pieces(text, "\n"))
+        encoded = (self._encoder.encode(piece).ids for piece in _pieces(text))
         return np.concatenate([np.empty(0, self.dtype), *(np.array(ids, self.dtype) for ids in encoded)])
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """Cut a text into pieces of at least PIECE_CHARS characters at line ends, which no merge crosses."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start + PIECE_CHARS) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
+
+
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
-    """Return a tokenizer of the library `tokenizers` for a BPE model."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     library = Tokenizer(model)
@@ -98,7 +94,6 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 
 @functools.cache
 def _byte_chars() -> str:
-    """Return a string of 256 printable characters, one for each byte."""
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

@@ -21,7 +21,7 @@ class CharTokenizer(Tokenizer):
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Create the tokenizer from the characters of its alphabet.
+        """Create the tokenizer from its alphabet.
 
         Raises:
             ValueError: the alphabet is not a sorted list of single characters without duplicates.

@@ -42,15 +42,9 @@ def short(error: object) -> str:
 
 
 class BadTextError(BukvaError):
-    """Error for a file or row without readable text.
+    """Error for a file or row without readable text, which is left out and counted under `kind` (KINDS in works.py).
 
-    Stage download leaves out the file or row, and counts it under `kind`.
-
-    Args:
-        display_name: path of the file as the message shows it. For a row of a table, it has the form `path, row 3`.
-        why: what is wrong with the file or row, as a phrase that follows the name, such as `contains no text`.
-        advice: what to do, as a sentence without its period.
-        kind: why the file or row is left out, as a key of KINDS in works.py.
+    `why` is a phrase that follows the name, such as `contains no text`. `advice` is a sentence without its period.
     """
 
     def __init__(self, display_name: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
@@ -60,20 +54,13 @@ class BadTextError(BukvaError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that has not been read yet, and the options for reading it.
-
-    path: path of the file.
-    display_name: path of the file as messages show it.
-    encoding: name of a Python codec, or `auto` to detect the encoding.
-    column: name of the column with the texts, if the file is a table.
-    note: called when something is guessed or left out. Its arguments are a key of KINDS in works.py and a detail for
-        the message.
-    """
+    """A file that has not been read yet, and the options for reading it."""
 
     path: Path
-    display_name: str
-    encoding: str = "utf-8"
-    column: str = "text"
+    display_name: str  # path of the file as messages show it
+    encoding: str = "utf-8"  # name of a Python codec, or `auto` to detect the encoding
+    column: str = "text"  # name of the column with the texts, if the file is a table
+    # called with a key of KINDS in works.py, and a detail for the message, when something is guessed or left out
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
@@ -107,13 +94,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Text:
-    """One text of a file, with its title, author, category and year. A value that the file does not contain is "".
-
-    `row` is the number of the row, counted from 1, if the file is a table. If the file is a single text, it is 0.
-    """
+    """One text of a file, with its title, author, category and year. A value that the file does not contain is ""."""
 
     content: str
-    row: int = 0
+    row: int = 0  # number of the row in a table, from 1
     title: str = ""
     author: str = ""
     category: str = ""

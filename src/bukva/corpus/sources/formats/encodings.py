@@ -5,17 +5,8 @@ import io
 import re
 from collections.abc import Iterator
 
-# The encodings are names of Python codecs. DETECTED contains the encodings of the HTML standard and the code pages of
-# DOS.
-UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
-DETECTED = (
-    "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
-    "gb18030", "big5hkscs", "cp932", "euc-jp", "cp949",
-    "cp1252", "iso8859-15", "mac-roman", "cp1250", "iso8859-2", "iso8859-16", "cp1257", "iso8859-13",
-    "cp1253", "iso8859-7", "cp1254", "cp1255", "iso8859-8", "cp1256", "iso8859-6", "cp1258", "cp874",
-    "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
-    "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
-)  # fmt: skip
+from bukva.config.schema import ENCODINGS
+
 # Escape sequence that switches the character set -> the encodings that use this sequence. A text in these encodings has
 # only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
@@ -23,14 +14,19 @@ ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
 # U+13FF, are recognized. Other texts rarely have such a word after a plus, and most such words are not valid UTF-7. A
 # word that could be English, such as +foo-, says nothing.
 UTF7 = re.compile(rb"\+(?![A-Za-z]?[a-z]+\b)([A-Za-z01][A-Za-z0-9+/]{2,}-|[A-E][A-Za-z0-9+/]{2,})")
-# Encoding that chardet may detect -> superset of this encoding in DETECTED. By the HTML standard, a page that declares
+# Encoding that chardet may detect -> superset of this encoding in GUESSED. By the HTML standard, a page that declares
 # the subset must be read with the superset.
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
 }  # fmt: skip
-# the values of download.encoding
-ENCODINGS = ("auto", *UNICODE, *DETECTED, *sum(ESCAPED.values(), ()), "shift-jis", "euc-kr", "big5")
+# chardet chooses among the encodings of the HTML standard and the code pages of DOS. The last three of the
+# others are subsets of these.
+NOT_GUESSED = {
+    *["auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022-jp", "iso2022-kr", "hz"],
+    *["shift-jis", "euc-kr", "big5"],
+}  # fmt: skip
+GUESSED = [name for name in ENCODINGS if name not in NOT_GUESSED]
 
 SAMPLE_BYTES = 1 << 15  # chardet uses the first 16 kB
 HEAD_BYTES = 1024  # HTML must declare its encoding within the first 1024 bytes
@@ -120,7 +116,7 @@ def _guesses(sample: bytes) -> Iterator[str]:
 
     # without the line feed, chardet mistakes a text that begins with BM or MZ for an image or a program
     matches = chardet.detect_all(
-        b"\n" + sample, include_encodings=(*DETECTED, *SUPERSETS), compat_names=False, ignore_threshold=True
+        b"\n" + sample, include_encodings=(*GUESSED, *SUPERSETS), compat_names=False, ignore_threshold=True
     )
     for match in matches:
         if name := match["encoding"]:
