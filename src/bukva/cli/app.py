@@ -38,7 +38,7 @@ for command in (comparing.compare, comparing.experiments, comparing.seeds, compa
 
 
 def main() -> None:
-    """Run the command line. The process exits with the status of the subcommand."""
+    """Run the command line."""
     cli.call(_run)
 
 
@@ -110,7 +110,9 @@ def attention(
     from bukva.studies.attention_study import study
     from bukva.text.splits import load_splits
 
-    params, gpt = read_params(), _trained_gpt()
+    params, gpt = read_params(), trained_models()["gpt"].folder
+    if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
+        raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     untrained, _ = load_model(gpt, "initial", machine.device)
@@ -260,11 +262,3 @@ def baseline() -> None:
 
 
 app.add_typer(sweep.app, name="sweep")
-
-
-def _trained_gpt() -> Path:
-    """Return the folder of the trained GPT."""
-    gpt = trained_models()["gpt"].folder
-    if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
-        raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")
-    return gpt

@@ -23,36 +23,28 @@ STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 @dataclass(frozen=True)
 class Run:
-    """A running stage.
-
-    params: the parameters in params.yaml.
-    log: the journal of this stage run, a local file from which the results are sent to MLflow.
-    """
+    """A running stage: its parameters, and its journal, from which the results are sent to MLflow."""
 
     params: Params
     log: JournalWriter
 
     def path(self, name: str) -> Path:
-        """Return the path that has this name in the section `vars` of dvc.yaml."""
+        """Return the path that has this name in dvc.yaml."""
         return Path(paths()[name])
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read and validate params.yaml, and open the journal of the stage `name` for the `with` block.
-
-    The journal is a local file from which the results are sent to MLflow.
-    """
+    """Read params.yaml, and open the journal of the stage `name` for the `with` block."""
     params = read_params()
     with journal(name, params) as log:
         yield Run(params, log)
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run the function `main` of a stage script as a command-line program.
+    """Run the function `main` of a stage script, whose docstring is the text of `--help`.
 
-    The docstring of `main` is the text of `--help`. If the DVC process that started the stage ends, this process stops
-    as well.
+    If the DVC process that started the stage ends, this process stops as well.
     """
     app = typer.Typer(**STYLE)
     app.command()(main)
@@ -63,13 +55,8 @@ def run(main: Callable[[], None]) -> None:
 def call(app: Callable[[], object]) -> None:
     """Run a command-line application. Print expected errors as messages without a traceback.
 
-    The exit status is
-
-    - 0 after success,
-    - 1 after a mistake in the input, a full disk or too little memory,
-    - 2 after a wrong command line,
-    - 75 if another machine of a training has stopped or does not respond, and
-    - 130 after Ctrl-C.
+    The exit status is 0 after success, 1 after a mistake in the input, a full disk or too little memory, 2 after a
+    wrong command line, 75 if another machine of a training is lost, and 130 after Ctrl-C.
     """
     try:
         app()

@@ -7,8 +7,7 @@ POST /play/score   the bits of each character of a text, and the likeliest next 
 POST /play/write   the continuation of a text as JSON objects, one per line, sent while it is generated
 GET  /mlflow       redirect to the losses of all experiments in MLflow; ?run=NAME for the runs of one experiment
 
-A GET request for something that does not exist returns a page with status 404. An invalid POST request returns status
-400 and {"error": message}.
+A page that does not exist has status 404. An invalid POST request returns status 400 and {"error": message}.
 """
 
 import json
@@ -50,12 +49,7 @@ from bukva.tracking.journal import read_journals
 from bukva.tracking.ui import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
-LINKS = [
-    ("/", "Experiments"),
-    (f"/runs/{WORKSPACE}", "The last run"),
-    ("/play", "Playground"),
-    ("/mlflow", "MLflow"),
-]
+LINKS = [("/", "Experiments"), (f"/runs/{WORKSPACE}", "The last run"), ("/play", "Playground"), ("/mlflow", "MLflow")]
 # Content security policy: a browser loads nothing from other servers, and does not run scripts that a text contains.
 # Vega needs inline styles.
 POLICY = "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'"
@@ -69,11 +63,9 @@ POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
 
 
 def serve(path: str, port: int) -> None:
-    """Print the URL of a page, and serve all pages and MLflow until Ctrl-C.
+    """Print the URL of the page at `path`, and serve all pages and MLflow until Ctrl-C.
 
-    Args:
-        path: the path of the page whose URL is printed, such as "/play".
-        port: the first port to try. If another process uses it, the next free port is used.
+    If another process uses the port, the next free port is used.
     """
     os.chdir(project_root())
     params = read_params()
@@ -90,9 +82,7 @@ def serve(path: str, port: int) -> None:
 class TextRequest(Section):
     """A request of the playground to score or continue a text.
 
-    model: the key of the model (library.Choice.key).
-    text: the text to score or continue.
-    settings: values that replace those of section `sample` of params.yaml, by key.
+    `model` is the key of a library.Choice. `settings` replace values of section `sample` of params.yaml.
     """
 
     model: str
@@ -101,13 +91,7 @@ class TextRequest(Section):
 
 
 def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
-    """Create the web application.
-
-    Args:
-        library: the trained models.
-        sample: section `sample` of params.yaml.
-        mlflow: the MLflow server to which /mlflow redirects.
-    """
+    """Create the web application. `sample` has the default settings of the playground."""
     app = FastAPI(openapi_url=None)  # FastAPI's documentation pages would load scripts from other servers
     # Rejecting other host names keeps other web sites from reading the pages by DNS rebinding.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
@@ -186,7 +170,6 @@ _building = threading.Lock()
 
 @lru_cache(CACHED_PAGES)
 def _page(name: str, _: object) -> str:
-    """Return the report of a result, or the page of all experiments."""
     if not name:
         return overview(LINKS, served=True)
     here = f"/runs/{quote(name)}"
@@ -208,7 +191,6 @@ def _state() -> tuple[object, ...]:
 
 
 def _playground(choices: list[Choice], sample: Sample) -> str:
-    """Return the page of the playground."""
     answers = Path(paths()["answers"])
     prompts = read_json(answers)["prompts"] if answers.exists() else []
     # model B is from another experiment than model A, if possible
@@ -233,12 +215,11 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """Score a text for the playground."""
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield JSON lines, several at a time. The first line is the scored text, and the other lines continue the text."""
+    """Yield JSON lines, several at a time: first the scored text, then the pieces that continue it."""
     yield _line(_scored(writer, text))
     batch, sent_at = "", 0.0
     for piece in writer.write(text, sampling):

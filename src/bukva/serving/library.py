@@ -24,31 +24,19 @@ CACHED_MODELS = 4  # the playground shows two; the others stay loaded for users 
 
 @dataclass(frozen=True)
 class Choice:
-    """A trained model that users can choose in the playground. Two choices are equal if they have the same model.
+    """A trained model that users can choose in the playground. Two choices are equal if they have the same model."""
 
-    digest: the digest of the model's folder.
-    is_without_ngrams: whether a GPT with n-grams is used without its n-grams.
-    key: EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for a GPT without its n-grams.
-    experiment, label: the names of the experiment and of the model on the page.
-    bits: bits per character on val, or None if they are unknown.
-    files: the paths of the files of the model's folder, by file name.
-    """
-
-    digest: str
-    is_without_ngrams: bool
-    key: str = field(compare=False)
+    digest: str  # of the model's folder
+    is_without_ngrams: bool  # whether a GPT with n-grams is used without them
+    key: str = field(compare=False)  # EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for a GPT without its n-grams
     experiment: str = field(compare=False)
     label: str = field(compare=False)
-    bits: float | None = field(compare=False)
-    files: Mapping[str, Path] = field(compare=False)
+    bits: float | None = field(compare=False)  # bits per character on val, if they are known
+    files: Mapping[str, Path] = field(compare=False)  # paths of the files of the model's folder, by file name
 
 
 class Library:
-    """The trained models, loaded on first use.
-
-    Args:
-        compute: section `compute` of params.yaml, which determines the device.
-    """
+    """The trained models, loaded on first use."""
 
     def __init__(self, compute: Compute) -> None:
         self._machine = prepare(compute)
@@ -59,9 +47,8 @@ class Library:
     def choices(self) -> list[Choice]:
         """Return all models whose files are available, without duplicates.
 
-        The models of the last run come first. Then come the models that were scored on the val text of the last run (or
-        of the first result with scores, if the last run has none), and then those scored on other texts. Within each of
-        these groups, results are sorted by the GPT's score on val.
+        The models of the last run come first, then those that were scored on the same val text, then those of other
+        texts. Within these groups, the best GPT comes first.
 
         Raises:
             BukvaError: no model is available.
@@ -69,7 +56,11 @@ class Library:
         own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         known = read_results([*own, *experiments()])
         text = next((_text(result) for result in known if result.scores), "")
-        results = sorted(known, key=lambda result: _sort_key(result, text))
+
+        def place(result: Result) -> tuple[bool, bool, float]:
+            return not result.revision.is_workspace, _text(result) != text, _bits(result, "gpt") or math.inf
+
+        results = sorted(known, key=place)
         choices = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
         if not choices:
             raise BukvaError(
@@ -79,13 +70,9 @@ class Library:
         return choices
 
     def writer(self, key: str) -> Writer:
-        """Return a Writer for a model. The model is loaded from its files if it is not in the cache.
+        """Return a Writer for the model with a `key` of the last `choices`.
 
-        Args:
-            key: the `key` of a Choice that the last call of `choices` returned.
-
-        Raises:
-            BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
+        BukvaError is raised if the key is unknown, or if the files of the model are missing or inconsistent.
         """
         if key not in self._known:
             raise BukvaError(f"Model {key} is not available. Reload the page to see the available models.")
@@ -98,13 +85,7 @@ class Library:
         return writer.without_ngrams() if choice.is_without_ngrams else writer
 
 
-def _sort_key(result: Result, text: str) -> tuple[bool, bool, float]:
-    score = _bits(result, "gpt")
-    return not result.revision.is_workspace, _text(result) != text, math.inf if score is None else score
-
-
 def _text(result: Result) -> str:
-    """Return the digest of the val text of a result, or "" if the scores of the result are not available."""
     return str(result.about["text"]["val"]) if result.scores else ""
 
 

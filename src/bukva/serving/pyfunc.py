@@ -1,14 +1,8 @@
 """Define a trained model that MLflow can serve. In MLflow's terms, it is a pyfunc "model from code".
 
-The registered model contains a copy of this file, and the code, the weights and the list of requirements that this file
-needs (tracking/models). MLflow runs the copy without the repository and without DVC.
-
-Each row of a request has a prompt to continue, a text to score, or both. The answer has the continuation in column
-`continuation` and the score in column `bits_per_char`. The parameters of a request are keys of section `sample` of
-params.yaml. Their defaults are the values of the experiment.
-
-MLflow also runs this file when it saves a model, in a process that may have imported another version of bukva. So
-bukva is imported inside the methods and not at the top of the file.
+MLflow runs a copy of this file without the repository and without DVC, next to the code, the weights and the list of
+requirements that it needs (tracking/models). MLflow also runs this file when it saves a model, in a process that may
+have imported another version of bukva. So bukva is imported inside the methods and not at the top of the file.
 """
 
 from pathlib import Path
@@ -26,7 +20,7 @@ class TextModel(PythonModel):
     """An MLflow model that continues prompts and scores texts."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the weights, and choose the device and the precision for this machine."""
+        """Load the weights, and choose the device for this machine."""
         from bukva.serving.writer import Writer
 
         self._writer = Writer.load(Path(context.artifacts[ARTIFACT]))
@@ -37,12 +31,10 @@ class TextModel(PythonModel):
         model_input: pd.DataFrame,
         params: dict[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """Continue the prompt and score the text of each row of `model_input`. Return one row per input row.
+        """Continue the `prompt` and score the `text` of each row, of which one may be missing.
 
-        `params` maps keys of section `sample` of params.yaml to the values of this request.
-
-        Raises:
-            MlflowException: a value is invalid. The server answers with status 400 and the message.
+        `params` has values of section `sample` of params.yaml; MLflow fills in those of the experiment. The server
+        answers a MlflowException with status 400 and its message.
         """
         from bukva.config.schema import PROMPT, TEXT
         from bukva.core.errors import BukvaError

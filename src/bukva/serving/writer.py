@@ -20,7 +20,7 @@ from bukva.generation.sampling import generate_each, window_start
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
-from bukva.text.ids import Ids, bits
+from bukva.text.ids import bits
 from bukva.text.prompts import composed, default_prompt, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
@@ -35,24 +35,14 @@ ADVICE: dict[Unknown, str] = {  # value of `unknown` -> advice if a text has cha
 
 
 class Scored(NamedTuple):
-    """A piece of a text and its score.
-
-    text: the piece. It is one character, or several if the tokenizer joins characters.
-    bits: the score of the piece; None for the first piece of a text, which is not scored.
-    """
+    """A piece of a text (a character or a token), and its bits. The first piece of a text is not scored."""
 
     text: str
     bits: float | None
 
 
 class Writer:
-    """Generate and score text.
-
-    Args:
-        model: the trained model.
-        tokenizer: the tokenizer of the model.
-        machine: the device. Small models generate on the CPU even if `machine` is a GPU.
-    """
+    """Generate and score text. Small models generate on the CPU even if `machine` is a GPU."""
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
         self.model, self.tokenizer, self.machine = model, tokenizer, machine
@@ -61,21 +51,16 @@ class Writer:
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
-        """Load a model with its best weights.
+        """Load a model folder, such as data/models/gpt, with its best weights.
 
-        Args:
-            folder: the folder of the model, such as data/models/gpt.
-            machine: the device. By default, a model with more than 25 million parameters runs on a GPU if there is one,
-                and any other model on all CPU cores.
-
-        Raises:
-            BukvaError: the files of the folder are inconsistent.
+        By default, a model with more than 25 million parameters runs on a GPU if there is one, and any other model on
+        all CPU cores. BukvaError is raised if the files of the folder are inconsistent.
         """
         compute = Compute(device="auto", backend="auto", precision="auto", threads=0)
         return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
 
     def without_ngrams(self) -> "Writer":
-        """Return a writer for the same GPT without its n-gram counts. Only the neural network predicts."""
+        """Return a writer for the same GPT without its n-gram counts."""
         return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
     # ---- for programs: `unknown` says what happens to characters outside the vocabulary; by default, they are an error
@@ -91,9 +76,7 @@ class Writer:
         seed: int = 1337,
         unknown: Unknown = "error",
     ) -> str:
-        """Return the continuation of a prompt, without the prompt.
-
-        With the same prompt, settings and seed, stage sample generates the same continuation of its first prompt.
+        """Return the continuation of a prompt, as stage sample generates it for its first prompt.
 
         Args:
             prompt: one or more characters.
@@ -102,47 +85,31 @@ class Writer:
             top_k: sample from this number of likeliest characters; 0 for all.
             top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
             seed: seed of the random numbers.
-            unknown: what to do with characters outside the vocabulary. `error` raises an error, `drop` removes them,
-                and `replace` replaces each of them by a space.
+            unknown: whether characters outside the vocabulary are an error, are dropped, or are replaced by spaces.
 
         Raises:
-            BukvaError: a value is out of range, the prompt is empty, or the prompt still has characters outside the
-                vocabulary after `unknown` was applied.
+            BukvaError: a value is out of range, the prompt is empty, or it still has characters outside the vocabulary.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
         sampling = settings({"n_chars": n_chars, **values})
         return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, unknown), sampling))
 
     def bits(self, text: str, unknown: Unknown = "error") -> float:
-        """Return the bits per character of a text of two or more characters.
+        """Return the bits per character of a text of two or more characters, scored in overlapping windows.
 
-        The text is scored in overlapping windows (bukva.models.window_rule). The first character (or token) has no
-        context, so it is left out of the mean.
-
-        Args:
-            text: the text.
-            unknown: what to do with characters outside the vocabulary (see `generate`).
+        The first character (or token) has no context, so it is left out of the mean. `unknown` is as in `generate`.
 
         Raises:
-            BukvaError: the text is too short, or it still has characters outside the vocabulary after `unknown` was
-                applied.
+            BukvaError: the text is too short, or it still has characters outside the vocabulary.
         """
         _, *pieces = self.score(self._checked(TEXT, text, unknown))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     def answer(self, row: Mapping[Any, Any], sampling: Sample) -> dict[str, Any]:
-        """Return the answer to one row of a request to MLflow's model server.
+        """Answer one row of a request to MLflow's model server: continue `prompt`, score `text`, or both.
 
-        Args:
-            row: the values of the row by column. The value of `prompt` is continued, and the value of `text` is scored.
-            sampling: the settings of the request.
-
-        Returns:
-            `continuation`, which is None if the row has no prompt, and `bits_per_char`, which is None if the row has no
-            text.
-
-        Raises:
-            BukvaError: the row has neither a prompt nor a text, or `generate` or `bits` raises an error.
+        The result has `continuation` and `bits_per_char`, which are None if the row does not ask for them. BukvaError
+        is raised if it asks for neither, or for something that `generate` or `bits` refuses.
         """
         prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
         if prompt is None and text is None:
@@ -167,7 +134,7 @@ class Writer:
     # ---- for the playground: characters outside the vocabulary are dropped, and each piece is scored
 
     def readable(self, text: str) -> str:
-        """Return a text without the characters outside the vocabulary, in the Unicode form that `composed` chooses.
+        """Return a text without the characters outside the vocabulary.
 
         If nothing is left, return a newline or, if the vocabulary has no newline, the first entry of the vocabulary.
         """
@@ -179,14 +146,11 @@ class Writer:
         return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the characters of a text that are outside the vocabulary, without duplicates.
-
-        The text is first converted to the Unicode form that `composed` chooses.
-        """
+        """Return the different characters of a text (in the form of `composed`) that are outside the vocabulary."""
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
-        """Continue a prompt. Yield each piece (a character or a token) as soon as it is generated.
+        """Continue a prompt. Yield each piece as soon as it is generated.
 
         The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
         numbers are the same as in stage sample for its first prompt.
@@ -208,11 +172,8 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """Return the bits of each piece of a text. A piece is a character or a token.
-
-        A long text is scored in overlapping windows.
-        """
-        ids = self.encode(text)
+        """Return the bits of each piece of a text. A long text is scored in overlapping windows."""
+        ids = self.tokenizer.encode(self.readable(text))
         parts = self.tokenizer.texts_of(ids)
         if len(ids) < 2:
             return [Scored(part, None) for part in parts]
@@ -222,10 +183,7 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first.
-
-        A piece is a character or a token.
-        """
+        """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first."""
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
@@ -234,30 +192,20 @@ class Writer:
         pieces = self.tokenizer.pieces
         return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
 
-    def encode(self, text: str) -> Ids:
-        """Return the (T,) ids of a text without its unknown characters (see `readable`)."""
-        return self.tokenizer.encode(self.readable(text))
-
     def _encode(self, text: str) -> Tensor:
-        """Return the result of `encode` as a tensor on the model's device."""
-        return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.device)
+        ids = self.tokenizer.encode(self.readable(text))
+        return torch.from_numpy(ids.astype(np.int64)).to(self.device)  # (T,)
 
 
 def load(model: str | Path) -> Writer:
-    """Load a trained model that generates and scores text.
+    """Load a trained model from its folder, or from MLflow's model registry.
 
-    A model with more than 25 million parameters runs on a GPU if there is one, and any other model on all CPU cores.
+    A name in the registry has an alias or a version, such as models:/bukva-gpt@best or models:/bukva-gpt/3. For
+    example:
 
-    Args:
-        model: the folder of a model, or a name in MLflow's model registry with an alias or a version, such as
-            models:/bukva-gpt@best or models:/bukva-gpt/3.
-
-    Returns:
-        A Writer. For example:
-
-            gpt = bukva.load("data/models/gpt")
-            gpt.generate("Мой дядя", n_chars=100, seed=3)
-            gpt.bits("Мой дядя самых честных правил")
+        gpt = bukva.load("data/models/gpt")
+        gpt.generate("Мой дядя", n_chars=100, seed=3)
+        gpt.bits("Мой дядя самых честных правил")
 
     Raises:
         BukvaError: the model does not exist, or the folder does not contain a trained model.
@@ -281,15 +229,7 @@ class RequestSettings(Sample):
 
 
 def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sample:
-    """Validate sampling settings.
-
-    Args:
-        values: the settings, by key of section `sample` of params.yaml. The key `prompts` may be missing.
-        section: the class that defines which values are valid.
-
-    Raises:
-        BukvaError: a value is invalid.
-    """
+    """Validate sampling settings by key of section `sample`, without `prompts`. BukvaError names an invalid value."""
     try:
         return section.model_validate({"prompts": "auto", **values})
     except ValidationError as error:
