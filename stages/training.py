@@ -11,7 +11,7 @@ from bukva.core.errors import BukvaError
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.folder import save_model
-from bukva.models.registry import count_parameters, model_kind
+from bukva.models.registry import MODELS, count_parameters
 from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.prompts import check_prompts
@@ -51,7 +51,7 @@ def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any]
         stop.caught(is_active=group.is_on_leader_machine),
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])
-        config = model_kind(model).config(vocab_size=len(tokenizer), **shape)
+        config = MODELS[model](vocab_size=len(tokenizer), **shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)
         log.metrics({"n_parameters": count_parameters(config)})
@@ -85,7 +85,7 @@ def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any]
 
         if group.is_leader:
             weights = {"best": state.best_weights, "initial": initial}
-            counted = splits["train"] if state.model.counts else None
+            counted = splits["train"] if state.model.ngrams else None
             save_model(trained.folder, config, tokenizer, weights, machine.numerics() | state.numerics, counted)
             log.artifact(trained.curve)
             log.model(model, trained.folder)

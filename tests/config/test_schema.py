@@ -195,8 +195,6 @@ LIMITS = {
     "model.n_embd": ((0, 2**24 + 1, 10**400 + 1), (2**24,)),
     "model.block_size": ((1, 2**24 + 1), (2**24,)),
     "model.dropout": ((-0.1, 1.0), (0,)),
-    "model.ngram_dropout": ((-0.1, 1.0), (0,)),
-    "model.network_loss": ((-0.1, 1.0), (0,)),
     "compute.threads": ((-1, 1025), (0, 1024)),
     **{f"{section}.{key}": limits for section in ("train_bigram", "train_gpt") for key, limits in TRAINING.items()},
     "train_bigram.block_size": ((1,), (2,)),

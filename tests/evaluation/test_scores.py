@@ -13,6 +13,7 @@ from bukva.evaluation.scores import evaluate, headline, sampled, score_pairs, va
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.ngram_gpt import NgramGPT
 from bukva.models.ngrams.counts import bits_of_train, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
@@ -173,9 +174,9 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work(count
 def with_memory(train):
     """The models, of which the GPT counts train and its network is as far from flat as that of `models`."""
     torch.manual_seed(1)
-    gpt = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()
+    gpt = NgramGPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()
     torch.nn.init.normal_(gpt.lm_head.weight)
-    gpt.count(train)
+    gpt.ngrams.count(train)
     return models() | {"gpt": gpt}
 
 

@@ -7,6 +7,7 @@ import torch
 
 from bukva.generation.sampling import draw, generate, keep_likeliest, window_start
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.ngram_gpt import NgramGPT
 
 V, T = 7, 5
 PROBABILITIES = torch.tensor([[0.05, 0.4, 0.1, 0.3, 0.15]])
@@ -94,9 +95,9 @@ def test_the_same_is_written_with_caches_as_without(block_size, positions):
 
 
 def test_counts_see_the_text_before_the_window_while_it_grows():
-    model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="logits", ngram_orders=(2, 7))).eval()  # looks 6 ids back
+    model = NgramGPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="logits", ngram_orders=(2, 7))).eval()  # looks 6 ids back
     ids = prompt(1, 3 * T)
-    model.count(ids[0].numpy())
+    model.ngrams.count(ids[0].numpy())
     torch.nn.init.normal_(model.experts.weights.weight)
     for n_prompt in range(1, 3 * T):
         written = ids[:, :n_prompt]

@@ -176,7 +176,7 @@ def counting(tmp_path):
     models = {"best": build(COUNTING), "initial": build(COUNTING)}
     for model in models.values():
         torch.nn.init.normal_(model.experts.weights.weight)
-        model.count(TRAIN)
+        model.ngrams.count(TRAIN)
         model.eval()
     weights = {name: clones(model) for name, model in models.items()}
     save_model(tmp_path / "m", COUNTING, TOKENIZER, weights, counted=TRAIN)
@@ -187,7 +187,7 @@ def test_a_model_that_counts_counts_again_when_it_is_loaded(counting):
     folder, models = counting
     for name in ("best", "initial"):
         model, _ = load_model(folder, name)
-        assert (model.config, model.counts) == (COUNTING, True)
+        assert (model.config, bool(model.ngrams)) == (COUNTING, True)
         assert torch.equal(model(X), models[name](X))
 
 

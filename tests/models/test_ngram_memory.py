@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from models.ngrams.witness import skewed
 
+from bukva.models import ngram_memory
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.ngram_gpt import NETWORK_LOSS
 from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.registry import count_parameters
+from bukva.models.registry import build, count_parameters
 
 V, T, B, C, ORDERS = 11, 7, 5, 6, (2, 3, 5)
 TRAIN = skewed(503, V - 1)  # the last id is not in train
@@ -23,11 +25,12 @@ NGRAMS = pytest.mark.parametrize("memory", ["logits", "input"])
 
 def gpt(train=TRAIN, **options):
     """Return a GPT that has counted a text. Its weights are far from 0, so a fault changes the output."""
-    model = GPT(dataclasses.replace(CONFIG, **options)).eval()
+    model = build(dataclasses.replace(CONFIG, **options)).eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=generator)
-    model.count(train)
+    if model.ngrams:
+        model.ngrams.count(train)
     return model
 
 
@@ -50,8 +53,8 @@ def close(a, b, atol=1e-5):
 
 @NGRAMS
 def test_before_training_it_predicts_as_the_longest_order_does(memory):
-    model, x = GPT(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
-    model.count(TRAIN)
+    model, x = build(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
+    model.ngrams.count(TRAIN)
     torch.nn.init.zeros_(model.lm_head.weight)  # makes the network's prediction uniform; its initial weights are small
     close(model(x).softmax(-1), counted(x)[:, :, -1], atol=1e-6)
 
@@ -120,7 +123,7 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
 @NGRAMS
 def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory):
     model, x, n = gpt(ngrams=memory), windows(length=T + 6), 7
-    ids, targets, before = x[:, n:-1], x[:, n + 1 :], x[:, :n]
+    ids, before = x[:, n:-1], x[:, :n]
     assert ids.shape == (B, T - 1)
     for following in (None, x[:, -1]):
         recall = model.ngrams.lookup(x[:, :-1], None, following)  # with the context from the start of the text
@@ -128,11 +131,10 @@ def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory)
         hidden = model.encode(ids, added=model.ngram_embedding(recall.longest[:, n:]) if memory == "input" else None)
         expected = model.experts(hidden, model.lm_head(hidden), at_ids)
         close(model(ids, before=before, following=following), expected)
-        close(model(ids, before=before[:, -model.config.n_before :], following=following), expected)
+        close(model(ids, before=before[:, -model.n_before :], following=following), expected)
         assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
-    close(model.losses(model.examples(ids, targets, before)).nats, F.cross_entropy(expected.mT, targets))
     assert torch.equal(model.without_ngrams()(ids, before=before), model.without_ngrams()(ids))
-    assert (model.config.n_before, model.without_ngrams().config.n_before) == (3, 0)
+    assert (model.n_before, model.without_ngrams().n_before) == (3, 0)
 
 
 @NGRAMS
@@ -159,44 +161,53 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
         close(logits, whole[wanted])
 
 
+def inputs(model, x, numbers=None):
+    """Return the arguments of the loss for windows of train. The ids before them are not those of train."""
+    numbers = torch.arange(len(x)) if numbers is None else numbers
+    ngrams = model.ngrams.inputs(torch.cat([windows(length=2, seed=7), x], dim=1)[numbers], numbers, len(x))
+    return x[numbers, :-1], x[numbers, 1:], *ngrams
+
+
 @NGRAMS
-@pytest.mark.parametrize(
-    ("ngram_dropout", "alone"), [(0.0, []), (0.19, []), (0.5, [1, 3]), (0.9999999999999999, [1, 2, 3, 4])]
-)
-def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_dropout, alone):
-    model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
-    before, others = (
-        windows(length=2, seed=7),
-        [b for b in range(B) if b not in alone],
-    )  # not the ids before the windows
+@pytest.mark.parametrize(("every", "alone"), [(6, []), (4, [3]), (2, [1, 3])])
+def test_the_loss_is_that_of_the_whole_and_its_gradient_is_also_that_of_the_network(memory, every, alone, monkeypatch):
+    monkeypatch.setattr(ngram_memory, "ALONE", every)
+    model, x = gpt(ngrams=memory), windows()
+    before, others = windows(length=2, seed=7), [b for b in range(B) if b not in alone]
     ids, targets = x[:, :-1], x[:, 1:]
-    losses = model.losses(model.examples(ids, targets, before))
     whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
     network = model.without_ngrams()(ids)
     if memory == "input":
         recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
         network[others] = model.lm_head(model.encode(ids, added=model.ngram_embedding(recall)))[others]
-    close(losses.nats, whole)
-    close(losses.minimized, whole + 0.3 * F.cross_entropy(network.mT, targets))
+    loss = model.loss(*inputs(model, x))
+    close(loss, whole)
+    minimized = whole + NETWORK_LOSS * F.cross_entropy(network.mT, targets)
+    parameters = list(model.parameters())
+    close(torch.autograd.grad(loss, parameters), torch.autograd.grad(minimized, parameters))
 
 
-def test_without_a_memory_both_losses_are_the_cross_entropy():
-    model, x = gpt(ngrams="none", ngram_dropout=0.5, network_loss=0.5), windows()
-    expected = F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:])
-    for loss in model.losses(model.examples(x[:, :-1], x[:, 1:])):
-        close(loss, expected)
+@NGRAMS
+def test_the_losses_of_parts_of_a_batch_average_to_the_loss_of_the_batch(memory):
+    model, x = gpt(ngrams=memory), windows()
+    parts = [model.loss(*inputs(model, x, torch.tensor(part))) * len(part) for part in ([0, 4], [3], [1, 2])]
+    close(sum(parts) / B, model.loss(*inputs(model, x)))
+
+
+def test_without_a_memory_the_loss_is_the_cross_entropy():
+    model, x = gpt(ngrams="none"), windows()
+    close(model.loss(x[:, :-1], x[:, 1:]), F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:]))
 
 
 @NGRAMS
 def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
-    model, x = gpt(ngrams=memory, ngram_dropout=0.2), windows()
-    model.losses(model.examples(x[:, :-1], x[:, 1:])).minimized.backward()
+    model, x = gpt(ngrams=memory), windows()
+    batch = inputs(model, x)
+    model.loss(*batch).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
-    recall = model.ngrams.lookup(x[:, :-1], None, x[:, -1])
-    assert not recall.probabilities.requires_grad
-    assert not recall.features.requires_grad
+    assert not any(tensor.requires_grad for tensor in batch)
 
 
 @NGRAMS
@@ -207,7 +218,7 @@ def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     before, alone = model(x), model.without_ngrams()
     assert torch.equal(alone(x), plain(x))
     assert alone.config == plain.config
-    assert not alone.counts
+    assert (alone.ngrams, list(alone.state_dict())) == (None, list(plain.state_dict()))
     assert alone.wte.weight is model.wte.weight
     assert torch.equal(model(x), before)  # the full model is unchanged
 
@@ -218,13 +229,11 @@ def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_for
     experts, features = len(ORDERS) + 1, 2 * max(ORDERS)
     mixture = (C + features + 1) * experts
     assert count_parameters(config) == count_parameters(plain) + mixture + V * C * (memory == "input")
-    empty = GPT(config).state_dict()
+    empty = build(config).state_dict()
     assert sum(tensor.numel() for tensor in empty.values()) == count_parameters(config)
     assert gpt(ngrams=memory).state_dict().keys() == empty.keys()
 
 
 def test_an_empty_memory_is_an_error():
-    model, x = GPT(CONFIG), windows()
-    for use in (lambda: model(x[:, :-1]), lambda: model.examples(x[:, :-1], x[:, 1:])):
-        with pytest.raises(ValueError, match=r"^The n-gram memory is empty. Call `count` first.$"):
-            use()
+    with pytest.raises(ValueError, match=r"^The n-gram memory is empty. Call `count` first.$"):
+        build(CONFIG)(windows()[:, :-1])

@@ -5,7 +5,7 @@ import torch
 
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
-from bukva.models.registry import MODELS, build, build_empty, count_parameters, model_kind
+from bukva.models.registry import MODELS, build, build_empty, count_parameters
 
 V, T = 13, 5
 CONFIGS = {
@@ -17,9 +17,9 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 @every_model
-def test_a_model_is_built_by_the_kind_of_its_name(name):
-    config, kind = CONFIGS[name], model_kind(name)
-    assert (kind.config, config.name, kind.sees_one_id) == (type(config), name, name == "bigram")
+def test_a_model_is_built_by_its_config(name):
+    config = CONFIGS[name]
+    assert (MODELS[name], config.name) == (type(config), name)
     model = build(config)
     assert (model.config, model.block_size) == (config, T)
     assert model(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, V)
@@ -44,15 +44,7 @@ def test_a_model_is_initialised_from_the_global_generator(name):
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_the_hidden_layers_of_a_gpt_are_grouped_by_their_place_in_the_block():
-    model = build(CONFIGS["gpt"])
-    names = {id(module): key for key, module in model.named_modules()}
-    layers = [([names[id(layer)] for layer in group.layers], group.n_stacked) for group in model.hidden_layers()]
-    paths = [("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1)]
-    assert layers == [([f"blocks.{i}.{path}" for i in range(3)], n_stacked) for path, n_stacked in paths]
-
-
 def test_the_logits_of_a_bigram_are_the_row_of_the_last_character():
     model, ids = build(CONFIGS["bigram"]), torch.tensor([[1, 2, 3], [12, 0, 3]])
     assert torch.equal(model(ids), model.table.weight[ids])
-    assert (model.hidden_layers(), model.new_cache()) == ([], None)
+    assert (model.hidden_matrices(), model.new_cache()) == ({}, None)

@@ -9,7 +9,9 @@ from bukva.backends.device import Machine
 from bukva.config.load import read_params
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import generate, generate_each
-from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.gpt import GPTConfig
+from bukva.models.ngram_gpt import NgramGPT
+from bukva.models.registry import build
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
@@ -29,7 +31,7 @@ TOKENIZERS = {
 def sharp_gpt(vocab_size, **shape):
     """One that is far from equally likely characters."""
     torch.manual_seed(5)
-    model = GPT(GPTConfig(vocab_size, 2, 2, 20, T, 0.0, **shape)).eval()
+    model = build(GPTConfig(vocab_size, 2, 2, 20, T, 0.0, **shape)).eval()
     for parameter in model.parameters():
         parameter.data.mul_(6)
     return model
@@ -92,7 +94,7 @@ def test_the_likeliest_pieces_are_those_of_the_model_after_the_last_window(write
 
 def test_the_likeliest_pieces_of_a_model_with_counts_are_those_that_it_would_write():
     model = sharp_gpt(8, ngrams="logits", ngram_orders=(11,))  # looks further back than the last window
-    model.count(TOKENIZERS["char"].encode(TEXT * 20))
+    model.ngrams.count(TOKENIZERS["char"].encode(TEXT * 20))
     writer = Writer(model, TOKENIZERS["char"], FP32)
     ids = torch.from_numpy(writer.tokenizer.encode(TEXT).astype(np.int64))[None]
     _, logits = next(generate_each(model, ids, 1, temperature=0.0, top_k=0, top_p=1.0, rng=torch.Generator()))
@@ -111,8 +113,8 @@ def test_what_a_model_cannot_read_is_left_out():
 
 def test_one_without_what_its_model_counts_writes_with_the_network():
     torch.manual_seed(5)
-    model = GPT(GPTConfig(8, 1, 2, 20, T, 0.0, ngrams="logits", ngram_orders=(3,))).eval()
-    model.count(TOKENIZERS["char"].encode(TEXT * 20))
+    model = NgramGPT(GPTConfig(8, 1, 2, 20, T, 0.0, ngrams="logits", ngram_orders=(3,))).eval()
+    model.ngrams.count(TOKENIZERS["char"].encode(TEXT * 20))
     torch.nn.init.normal_(model.lm_head.weight)
     writer = Writer(model, TOKENIZERS["char"], FP32)
     whole, alone = writer.score(TEXT), writer.without_ngrams().score(TEXT)

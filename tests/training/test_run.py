@@ -14,6 +14,7 @@ from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe,
 
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
+from bukva.models import ngram_memory
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import N_EXCERPTS, Score, evenly_spaced, nats_of, stride_of
 from bukva.text.tokenizers.char import CharTokenizer
@@ -21,7 +22,7 @@ from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer
 from bukva.training.run import Task, start, update
 from bukva.training.state import DivergedError
-from bukva.training.windows import micro_batches
+from bukva.training.windows import pinned
 
 
 def scripted(task, values):
@@ -71,15 +72,13 @@ class SecondOfTwo(Group):
 
 def test_each_process_has_its_share_of_the_batch_and_random_numbers_of_its_own(monkeypatch):
     second = dataclasses.replace(task(n_steps=2, eval_every=2, batch_size=6), group=SecondOfTwo(rank=1, size=2))
-    keys, batches, micro_batches = [], [], module.micro_batches
+    keys, batches, batch = [], [], second.windows.batch
     monkeypatch.setattr(module, "seed_step", lambda *key: keys.append(key))
-    monkeypatch.setattr(
-        module, "micro_batches", lambda model, batch, *rest: batches.append(batch) or micro_batches(model, batch, *rest)
-    )
+    monkeypatch.setattr(second.windows, "batch", lambda *key: batches.append(key) or batch(*key))
     run(second)
     seed = second.recipe.seed
     assert keys == [(seed, 0), (seed, 1, 1), (seed, 2, 1)]  # all processes start with the same weights
-    same(batches, [second.windows.share(step, 1, 2) for step in (1, 2)])
+    assert batches == [(step, 1, 2, 1, None) for step in (1, 2)]
 
 
 # ---- one update
@@ -95,7 +94,7 @@ def test_updates_are_those_of_adamw_written_out():
     weights = dict(model.named_parameters())
     first, second = ({name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2))
     for step, rate in ((1, 0.005), (2, 0.01), (3, 0.003)):
-        x, y, *_ = trained.windows.batch(step)
+        [(x, y)] = trained.windows.batch(step)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
         gradients = dict(zip(weights, torch.autograd.grad(loss, weights.values()), strict=True))
         norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm()
@@ -112,13 +111,14 @@ def test_updates_are_those_of_adamw_written_out():
 
 
 @pytest.mark.parametrize(
-    ("shape", "ngram_dropout", "n"),
-    [(SHAPE, 0.0, 3), (WITH_MEMORY, 0.0, 3), (WITH_MEMORY, 0.25, 3), (WITH_MEMORY, 0.5, 6), (WITH_MEMORY, 0.9, 6)],
-    ids=["plain", "memory", "one window without memory", "each window by itself", "one window with memory"],
+    ("shape", "alone", "n"),
+    [(SHAPE, 4, 3), (WITH_MEMORY, 4, 3), (WITH_MEMORY, 9, 3), (WITH_MEMORY, 2, 6)],
+    ids=["plain", "one window without memory", "memory", "each window by itself"],
 )
-def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, n):
+def test_micro_batches_add_up_to_the_batch(shape, alone, n, monkeypatch):
     """Windows without n-grams are chosen in the whole batch, however the batch is divided."""
-    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=ngram_dropout, network_loss=0.5)
+    monkeypatch.setattr(ngram_memory, "ALONE", alone)
+    shape = dataclasses.replace(shape, dropout=0.0)
     split, whole = (run(task(shape, batch_size=6, micro_batches=parts))[1] for parts in (n, 1))
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
@@ -126,27 +126,23 @@ def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, n):
     assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
 
 
-GPU_SHAPES = pytest.mark.parametrize(
-    "shape", [SHAPE, dataclasses.replace(WITH_MEMORY, ngram_dropout=0.25)], ids=["plain", "memory"]
-)
+EVERY_SHAPE = pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
 
 
-@GPU_SHAPES
-def test_for_a_gpu_the_micro_batches_of_a_cpu_lie_ready_in_pinned_memory(shape, monkeypatch):
-    pinned, used = [], []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self) or self)
+@EVERY_SHAPE
+def test_for_a_gpu_the_micro_batches_lie_ready_in_pinned_memory(shape, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
     trained = task(shape, batch_size=12, micro_batches=3)
-    model, batch = start(trained).model, trained.windows.batch(3)
-    prepared = micro_batches(model, batch, 3, torch.device("cuda"), 12)
+    ngrams = start(trained).model.ngrams
+    prepared = pinned(trained.windows.batch(3, n=3, ngrams=ngrams))
     assert len(prepared) == 3
-    assert all(tensor.is_contiguous() for tensor in pinned)
-    for examples in micro_batches(model, batch, 3, torch.device("cpu"), 12):
-        examples.map(lambda tensor: used.append(tensor) or tensor)
-    same(pinned, used)
-    assert len(pinned) == 3 * (5 if shape.counts else 2)
+    assert all(tensor.is_contiguous() for tensor in asked)
+    same(asked, [tensor for part in trained.windows.batch(3, n=3, ngrams=ngrams) for tensor in part])
+    assert len(asked) == 3 * (5 if ngrams else 2)
 
 
-@GPU_SHAPES
+@EVERY_SHAPE
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
     """Reading a tensor of the meta device raises an error, while reading one of a GPU would make the CPU wait."""
@@ -160,7 +156,7 @@ def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
         )
     for moments in state.optimizer.optimizers[-1].state.values():
         moments["step"] = torch.zeros(())
-    batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"), 12)
+    batch = trained.windows.batch(1, n=3, ngrams=state.model.ngrams)
     machine = Machine(torch.device("meta"), torch.float32)
     assert update(state, trained.recipe, machine, ALONE, batch).device.type == "meta"
 
@@ -307,7 +303,9 @@ def test_the_train_loss_does_not_see_its_answers_in_the_counts():
 
 
 def test_counts_see_the_text_of_train_before_each_window():
-    trained = task(dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.0), n_steps=1, eval_every=1)
+    trained = task(
+        dataclasses.replace(WITH_MEMORY, dropout=0.0), n_steps=1, eval_every=1
+    )  # 3 windows, all with n-grams
     model, train, nats = start(trained).model.eval(), torch.from_numpy(splits()["train"].astype(np.int64))[None], []
     for at in trained.windows.starts(1).tolist():
         before, ids, targets = train[:, :at], train[:, at : at + T], train[:, at + 1 : at + T + 1]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from bukva.models.ngram_memory import NgramMemory
 from bukva.text.ids import NO_ID
 from bukva.training.windows import Windows
 
@@ -18,6 +19,11 @@ T, B = 5, 3
 
 def windows(n=101, order="epoch", seed=1, batch_size=B):
     return Windows(np.arange(n, dtype=np.uint16), T, batch_size, order, seed)
+
+
+def ids(windows, step):
+    """Return the ids of a whole batch."""
+    return next(windows.batch(step))[0]
 
 
 @settings(max_examples=12)
@@ -36,29 +42,38 @@ def test_an_epoch_has_every_window_once(n, seed, epoch):
 
 @pytest.mark.parametrize("order", ["epoch", "random"])
 def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_later(order):
-    forward = [windows(order=order).batch(step)[0].tolist() for step in range(1, 50)]
+    forward = [ids(windows(order=order), step).tolist() for step in range(1, 50)]
     one = windows(order=order)
-    backward = [one.batch(step)[0].tolist() for step in range(49, 0, -1)]
+    backward = [ids(one, step).tolist() for step in range(49, 0, -1)]
     assert forward == backward[::-1]
-    assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
-    x, y, *_ = one.batch(4)
+    assert forward != [ids(windows(order=order, seed=2), step).tolist() for step in range(1, 50)]
+    [(x, y)] = one.batch(4)
     assert x.shape == y.shape == (B, T)
     assert (y == x + 1).all()
     assert (x[:, 1:] == x[:, :-1] + 1).all()
 
 
+class Before(NgramMemory):
+    """An n-gram memory that gives the windows that it gets, instead of predictions."""
+
+    def inputs(self, windows, numbers, batch_size):
+        assert batch_size == B
+        return windows[:, : self.n_before], numbers
+
+
 @pytest.mark.parametrize("order", ["epoch", "random"])
-def test_before_each_window_are_the_ids_before_it_in_train_as_far_as_train_goes(order):
-    n, before = 7, []
+def test_n_grams_see_the_ids_before_each_window_in_train_as_far_as_train_goes(order):
+    memory, seen = Before(101, [9]), []
     for step in range(1, 50):
-        batch = windows(order=order).batch(step, n)
-        assert batch.before.shape == (B, n)
-        expected = batch.inputs[:, :1] + torch.arange(-n, 0)
-        assert torch.equal(batch.before, expected.clamp(min=NO_ID))
-        before.append(batch.before)
-        assert torch.equal(batch.inputs, windows(order=order).batch(step).inputs)
-    assert (torch.cat(before) == NO_ID).sum() > 1
-    assert windows(T + 1, order).batch(1, 2 * T).before.tolist() == [[NO_ID] * 2 * T] * B
+        [(x, _, before, numbers)] = windows(order=order).batch(step, ngrams=memory)
+        assert before.shape == (B, 7)
+        assert torch.equal(before, (x[:, :1] + torch.arange(-7, 0)).clamp(min=NO_ID))
+        seen.append(before)
+        assert torch.equal(x, ids(windows(order=order), step))
+        assert numbers.tolist() == list(range(B))
+    assert (torch.cat(seen) == NO_ID).sum() > 1
+    [(_, _, before, _)] = windows(T + 1, order).batch(1, ngrams=Before(101, [2 + 2 * T]))
+    assert before.tolist() == [[NO_ID] * 2 * T] * B
 
 
 def test_epochs_differ_in_order_and_offset():
@@ -78,11 +93,13 @@ def test_all_starts_of_random_windows_are_equally_likely():
         windows(n=T)
 
 
-def test_shares_of_a_batch_are_the_batch():
+@pytest.mark.parametrize(("size", "n"), [(1, 1), (3, 1), (1, 2), (3, 2), (2, 5), (5, 7)])
+def test_shares_and_micro_batches_of_a_batch_are_the_batch(size, n):
     whole = windows(batch_size=6)
-    shares = [whole.share(5, rank, 3, 7) for rank in range(3)]
-    for number in range(3):
-        assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5, 7)[number])
+    parts = [part for rank in range(size) for part in whole.batch(5, rank, size, n)]
+    assert size <= len(parts) <= size * n
+    for number, expected in enumerate(next(whole.batch(5))):
+        assert torch.equal(torch.cat([part[number] for part in parts]), expected)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -14,7 +14,7 @@ import importlib
 from bukva.backends.base import Backend
 from bukva.backends.device import Machine, generation_device
 from bukva.models.base import LanguageModel
-from bukva.models.gpt import GPT, Stack
+from bukva.models.gpt import GPT
 
 # for each device type, the module that defines BACKEND
 BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.backend"}
@@ -41,10 +41,11 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Replace the transformer blocks of a GPT in place with the faster blocks of the machine's backend.
+    """Turn the transformer blocks of a GPT into the faster blocks of the machine's backend, in place.
 
-    Other models are left unchanged. The GPT keeps its weights and their names, and it computes the same results. A
-    later call can attach another backend.
+    The weights, their names and the results stay the same. Other models are left unchanged. A later call can attach
+    another backend.
     """
     if isinstance(model, GPT):
-        model.blocks = backend_of(machine).stack(Stack(model.blocks)).train(model.training)
+        for block in model.blocks:
+            block.__class__ = backend_of(machine).block

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from bukva.backends.group import ALONE, Group
-from bukva.models.base import Examples, LanguageModel
-from bukva.models.gpt import Stack
+from bukva.models.base import Batch, LanguageModel
+from bukva.models.gpt import Block
 
 # makes one update from the micro-batches of a batch; returns a (2,) tensor with the loss and the gradient norm
-Update = Callable[[Iterable[Examples]], Tensor]
+Update = Callable[[Iterable[Batch]], Tensor]
 
 
 class Optimizer(Protocol):
@@ -43,11 +43,12 @@ class TrainingJob(NamedTuple):
 
 
 class Backend:
-    """The plain backend, which runs models and updates unchanged in a single process on all CPU cores or the GPU."""
+    """The plain backend, which runs models and updates unchanged in a single process on all CPU cores or the GPU.
 
-    def stack(self, blocks: Stack) -> Stack:
-        """Return a faster module with the same result as `blocks`. The plain backend returns `blocks` itself."""
-        return blocks
+    block: class of the transformer blocks of a GPT, with the layers and the results of `Block`.
+    """
+
+    block: type[Block] = Block
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002

@@ -220,8 +220,6 @@ class Model(Section):
     tie_weights: bool
     proj_init: Literal["scaled", "zero"]
     ngrams: Literal["none", "logits", "input"]
-    ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
-    network_loss: Annotated[float, Field(ge=0, lt=1)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
 
     @model_validator(mode="after")

@@ -12,9 +12,10 @@ from bukva.config.schema import Evaluate
 from bukva.core.progress import OnProgress, no_progress, progress_bar
 from bukva.evaluation.accuracy import counted_accuracy
 from bukva.models.base import LanguageModel
+from bukva.models.bigram import Bigram
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
-from bukva.models.registry import count_parameters, model_kind
+from bukva.models.registry import count_parameters
 from bukva.models.window_rule import (
     MAX_SCORED_IDS,
     Score,
@@ -106,7 +107,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
-    if gpt.counts:
+    if gpt.ngrams:
         models = models | {"network": gpt.without_ngrams()}
     texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.held_out_splits}
     calibrations = {name: {split: Calibration() for split in text.held_out_splits} for name in models}
@@ -232,7 +233,7 @@ def score(
 
     A model with n-grams does not count the occurrence that is being predicted (leave-one-out).
     """
-    nats = nats_of_passages(model, excerpts, block_size, stride, of_train=model.counts, on_progress=on_progress)
+    nats = nats_of_passages(model, excerpts, block_size, stride, of_train=bool(model.ngrams), on_progress=on_progress)
     return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
 
 
@@ -270,10 +271,10 @@ def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
-    if model_kind(model.config.name).sees_one_id:
+    if isinstance(model, Bigram):
         excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.config.n_before)
+        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.n_before)
         with progress_bar(
             f"evaluate: {name}, train", sum(len(excerpt.scored) for excerpt in excerpts), text.tokenizer.unit
         ) as on_progress:

@@ -67,7 +67,7 @@ def answer(
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, ngrams=ngrams)
             model.to(device := generation_device(model, machine))
-            writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.counts else {}
+            writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.ngrams else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
             for (label, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)

@@ -67,7 +67,7 @@ def generate_each(
 
     V is the number of ids in the vocabulary. The arguments are those of `generate`.
     """
-    T, n_before = ids.shape[1], model.config.n_before
+    T, n_before = ids.shape[1], model.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
     cache, seen = model.new_cache(), 0  # without a cache, the whole window is computed again for each id
     for stop in range(T, T + n_chars):

@@ -6,14 +6,11 @@ model with the counts checks all of the training code.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.base import Config, LanguageModel, ModelKind, select_wanted
-
-if TYPE_CHECKING:
-    from bukva.models.attention import KVCache
+from bukva.models.base import Config, LanguageModel
 
 
 @dataclass(frozen=True)
@@ -32,20 +29,9 @@ class Bigram(LanguageModel):
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
-    def forward(
-        self,
-        ids: Tensor,
-        cache: "KVCache | None" = None,  # noqa: ARG002 (nothing is cached)
-        before: Tensor | None = None,  # noqa: ARG002 (nothing is counted)
-        following: Tensor | None = None,  # noqa: ARG002
-        wanted: Tensor | None = None,
-    ) -> Tensor:
-        """Return the logits of the id after each of `ids`. The arguments except `ids` and `wanted` are ignored.
+    def forward(self, ids: Tensor, *_: Any, wanted: Tensor | None = None, **__: Any) -> Tensor:
+        """Return the (B, T, V) logits of the id after each of `ids`, or (n, V) for the n positions that are `wanted`.
 
-        `ids` is (B, T), with batch and positions, and the logits are (B, T, V) for a vocabulary of V ids. With
-        `wanted`, (B, T), the logits are (n, V), for the n positions where `wanted` is True.
+        `LanguageModel` explains the other arguments, which change nothing here.
         """
-        return self.table(select_wanted(ids, wanted))
-
-
-KIND = ModelKind(BigramConfig, Bigram, sees_one_id=True)
+        return self.table(ids if wanted is None else ids[wanted])

@@ -25,13 +25,14 @@ from safetensors.torch import load_file, save
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, sha256, write_json
 from bukva.models.base import Config, LanguageModel, Tensors
-from bukva.models.registry import build, build_empty, model_kind
+from bukva.models.registry import MODELS, build, build_empty
 from bukva.text.ids import Ids
 from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
 CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"
+REMOVED = ("ngram_dropout", "network_loss")  # keys in the configs of older models, which only their training used
 REMEDY = "Rerun the training stage."
 
 
@@ -92,7 +93,9 @@ def load_model(
     with _explain_errors(f"load the model's config from {folder / CONFIG}"):
         values = read_json(folder / CONFIG)
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
-        config = model_kind(values.pop("model")).config(**values)
+        for key in REMOVED:
+            values.pop(key, None)
+        config = MODELS[values.pop("model")](**values)
     if sha256(folder / VOCAB) != vocab_digest:
         raise BukvaError(f"{folder / VOCAB} is not the vocabulary that the model was trained with. {REMEDY}")
     file = folder / f"{weights}.safetensors"
@@ -104,12 +107,12 @@ def load_model(
         build_empty(config).load_state_dict(tensors, assign=True)  # finds a wrong config before memory is allocated
         model = build(config)
         model.load_state_dict(tensors)
-    if model.counts:
+    if model.ngrams:
         with _explain_errors(f"load the training split from {folder / COUNTED}"):
             if sha256(folder / COUNTED) != train_digest:
                 raise ValueError("the SHA-256 of the file differs from the one in config.json")
             train = np.load(folder / COUNTED, mmap_mode="r")
-        model.count(train, ngrams)
+        model.ngrams.count(train, ngrams)
     return model.to(device).eval(), tokenizer
 
 

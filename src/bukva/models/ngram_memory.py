@@ -21,10 +21,9 @@ K the greatest order. Related: Neubig & Dyer 2016, "Generalizing and hybridizing
 (2026) learn an approximation of such counts. Here, the counts are exact.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -34,10 +33,10 @@ from bukva.models.ngrams.stored import counts_of
 from bukva.text.ids import Ids
 
 MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithms must be finite in float32
+ALONE = 4  # every fourth window of a batch trains the network without n-grams, so that it can also predict alone
 
 
-@dataclass(frozen=True)
-class NgramFeatures:
+class NgramFeatures(NamedTuple):
     """N-gram predictions at T positions of B windows, on the device of the ids.
 
     If only n positions were looked up, `probabilities` and `features` have the dimension n instead of B and T.
@@ -53,15 +52,6 @@ class NgramFeatures:
     probabilities: Tensor
     features: Tensor
     longest: Tensor | None = None
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "NgramFeatures":
-        """Return a copy in which each tensor is replaced by the result of `function`."""
-        longest = None if self.longest is None else function(self.longest)
-        return NgramFeatures(function(self.probabilities), function(self.features), longest)
-
-    def tensors(self) -> list[Tensor]:
-        """Return a list of all tensors: `probabilities`, `features`, and `longest` unless it is None."""
-        return [self.probabilities, self.features, *(() if self.longest is None else (self.longest,))]
 
 
 class NgramMemory:
@@ -85,6 +75,15 @@ class NgramMemory:
         return self
 
     @property
+    def n_before(self) -> int:
+        """Number of ids before a window that the longest n-grams use as context.
+
+        N-grams of order K predict an id from the K - 1 ids before it. For the first prediction in a window, one of
+        these ids is the first id of the window. The other K - 2 ids are before the window.
+        """
+        return max(0, self.orders[-1] - 2)
+
+    @property
     def n_features(self) -> int:
         """Number of features at each position: two for each length of a context (see `NgramFeatures`)."""
         return 2 * self.orders[-1]
@@ -97,6 +96,24 @@ class NgramMemory:
             stored: folder of saved counts, which are used if they are the counts of `train` (see `counts_of`).
         """
         self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1], stored)
+
+    def inputs(self, windows: Tensor, numbers: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the n-gram predictions that `NgramGPT.loss` needs for b windows of the training split.
+
+        Args:
+            windows: (b, n_before + T + 1), each window with the ids before it and the id after it.
+            numbers: (b,), index of each window in its whole batch. The windows without n-grams are chosen by it, so the
+                choice does not depend on how the batch is divided into micro-batches and processes.
+            batch_size: number of windows in the whole batch.
+
+        Returns:
+            `NgramFeatures.probabilities`, `NgramFeatures.features`, and (b,) weights of the losses of the windows. The
+            weight of a window without n-grams is 0. In the whole batch, the mean weight is 1.
+        """
+        n = self.n_before
+        counted = self.lookup(windows[:, n:-1], windows[:, :n], windows[:, -1])
+        weights = (numbers % ALONE < ALONE - 1) * (batch_size / (batch_size - batch_size // ALONE))
+        return counted.probabilities, counted.features, weights
 
     def lookup(
         self,

@@ -1,37 +1,29 @@
-"""Find the classes of a model by its name, and build models.
+"""Build models from their configs, and find the class of a config by the name of its model.
 
-To add a model, write a module that defines KIND, a `ModelKind`, and add the module to MODELS. To train and score the
-model, add a script stages/train_NAME.py and a stage in dvc.yaml. A module is imported only when its model is used.
+To add a model, add its config to MODELS and its class to `build`. To train and score it, add a script
+stages/train_NAME.py and a stage in dvc.yaml.
 """
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bukva.models.base import Config, LanguageModel, ModelKind
+from bukva.models.base import Config, LanguageModel
+from bukva.models.bigram import Bigram, BigramConfig
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.ngram_gpt import NgramGPT
 
-# module of each model, by name of the model
-MODELS = {
-    "bigram": "bukva.models.bigram",
-    "gpt": "bukva.models.gpt",
-}
-
-
-def model_kind(name: str) -> ModelKind:
-    """Return the classes of the model with the name `name`.
-
-    Raises:
-        KeyError: MODELS does not contain `name`.
-    """
-    return cast("ModelKind", importlib.import_module(MODELS[name]).KIND)
+MODELS: dict[str, Callable[..., Config]] = {"bigram": BigramConfig, "gpt": GPTConfig}
 
 
 def build(config: Config) -> LanguageModel:
     """Return a new model. Its initial weights are drawn from torch's global random generator."""
-    return model_kind(config.name).build(config)
+    if isinstance(config, GPTConfig):
+        return GPT(config) if config.ngrams == "none" else NgramGPT(config)
+    assert isinstance(config, BigramConfig), config
+    return Bigram(config)
 
 
 def build_empty(config: Config) -> LanguageModel:
@@ -46,10 +38,7 @@ def count_parameters(config: Config) -> int:
 
 
 class _WithoutInitialValues(TorchFunctionMode):
-    """Context in which the functions of torch.nn.init do nothing.
-
-    On the meta device, they would import torch's compiler, which takes 2 to 3 seconds.
-    """
+    """Context without torch.nn.init. On the meta device, it would import torch's compiler, which takes 2 to 3 s."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from bukva.core.progress import OnProgress, no_progress
+from bukva.models.base import LanguageModel
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
@@ -58,10 +59,10 @@ class Score:
         return bits(self.nats_per_char)
 
 
-def ids_per_batch(model: nn.Module) -> int:
+def ids_per_batch(model: LanguageModel) -> int:
     """Return the maximum number of ids in a forward pass of `model`. It is smaller for a large vocabulary."""
     device = next(model.parameters()).device.type
-    return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // int(model.config.vocab_size)))
+    return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // model.config.vocab_size))
 
 
 def stride_of(block_size: int) -> int:
@@ -69,13 +70,13 @@ def stride_of(block_size: int) -> int:
     return max(1, block_size // 2)
 
 
-def context_of(model: nn.Module, block_size: int, stride: int) -> int:
+def context_of(model: LanguageModel, block_size: int, stride: int) -> int:
     """Return how many ids before an id are needed to score it.
 
-    A window needs `block_size - stride + 1` ids, and n-gram counts need `model.config.n_before + 1` ids. The result is
+    A window needs `block_size - stride + 1` ids, and n-gram counts need `model.n_before + 1` ids. The result is
     the larger number.
     """
-    return max(block_size - stride, int(model.config.n_before)) + 1
+    return max(block_size - stride, model.n_before) + 1
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
@@ -107,7 +108,7 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
 
 
 def nats_of(
-    model: nn.Module,
+    model: LanguageModel,
     ids: Ids,
     block_size: int,
     stride: int,
@@ -124,7 +125,7 @@ def nats_of(
 
 @torch.inference_mode()
 def nats_of_passages(
-    model: nn.Module,
+    model: LanguageModel,
     passages: Sequence[Passage],
     block_size: int,
     stride: int,
@@ -165,9 +166,7 @@ def nats_of_passages(
             "At least 1 id and a stride from 1 to the window length are needed."
         )
     nats, positions = [], []
-    work = batches(
-        passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * ngrams_see_before_window
-    )
+    work = batches(passages, block_size, stride, ids_per_batch(model), model.n_before * ngrams_see_before_window)
 
     def logits_of(batch: Batch) -> Tensor:
         following = batch.ids[:, -1] if of_train else None
@@ -267,7 +266,9 @@ def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return -(-lengths // quarters) * quarters
 
 
-def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
+def run_batches(
+    model: LanguageModel, work: Iterable[Batch], compute: Callable[[Batch], R]
+) -> Iterator[tuple[Batch, R]]:
     """Yield each batch of `work` together with the result of `compute` for this batch.
 
     `compute` gets the batch on the model's device, and the model is in evaluation mode. On a CPU, several batches are
@@ -289,7 +290,7 @@ def run_batches(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batc
 
 
 def nats_of_process(
-    model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
+    model: LanguageModel, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
     """Score the part of a text that belongs to the process `rank` of `size` processes. Return the losses in nats.
 

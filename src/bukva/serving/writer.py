@@ -186,7 +186,7 @@ class Writer:
         """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first."""
         ids = self._encode(text)
         start = window_start(len(ids), self.model.block_size)
-        before = ids[max(0, start - self.model.config.n_before) : start]
+        before = ids[max(0, start - self.model.n_before) : start]
         logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
         likeliest = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
         pieces = self.tokenizer.pieces

@@ -20,7 +20,7 @@ from bukva.backends.base import TrainingJob
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.config.schema import TrainGPT
-from bukva.models.base import Config, Examples, LanguageModel
+from bukva.models.base import Batch, Config, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
@@ -28,7 +28,7 @@ from bukva.text.tokenizers.base import Tokenizer, n_first_ids, sum_counts
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
-from bukva.training.windows import Windows, micro_batches, prefetched
+from bukva.training.windows import Windows, pinned, prefetched
 
 # A training has diverged if its train loss exceeds this multiple of the first val loss. A large val loss does not count
 # as divergence, because overfitting also makes the val loss rise.
@@ -112,7 +112,8 @@ def start(task: Task) -> TrainState:
     """
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
-    model.count(task.windows.ids, task.ngrams)
+    if model.ngrams:
+        model.ngrams.count(task.windows.ids, task.ngrams)
     attach(model, task.machine)
     return TrainState(model, build_optimizer(model, task.recipe, task.machine.dtype))
 
@@ -148,9 +149,10 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
             callback.on_update(state, progress)
     state.model.train()
 
-    def read(step: int) -> Iterable[Examples]:
-        batch = task.windows.share(step, group.rank, group.size, state.model.config.n_before)
-        return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device, recipe.batch_size)
+    def read(step: int) -> Iterable[Batch]:
+        batch = task.windows.batch(step, group.rank, group.size, recipe.micro_batches, state.model.ngrams)
+        # for a CPU, each micro-batch is prepared when it is needed: in the background, it would take a core away
+        return pinned(batch) if task.machine.device.type == "cuda" else batch
 
     plain = functools.partial(update, state, recipe, task.machine, group)
     make_update = backend_of(task.machine).prepare_update(task.job(state), plain, group)
@@ -174,7 +176,7 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
             callback.on_end(state)
 
 
-def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
+def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, batch: Iterable[Batch]) -> Tensor:
     """Update the weights once. `batch` contains the micro-batches that this process computes.
 
     Returns:
@@ -184,12 +186,12 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
-    for examples in batch:
+    for part in batch:
         with machine.autocast():
-            losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
-        share = len(examples.ids) / recipe.batch_size
-        (losses.minimized * share).backward()  # accumulates gradients
-        nats += losses.nats.detach() * share
+            loss = state.model.loss(*(tensor.to(machine.device, non_blocking=True) for tensor in part))
+        loss = loss * (len(part[0]) / recipe.batch_size)
+        loss.backward()  # accumulates gradients
+        nats += loss.detach()
     parameters = list(state.model.parameters())
     nats, norm = group.sum_gradients(parameters, nats)
     if recipe.grad_clip:

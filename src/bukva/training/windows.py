@@ -7,33 +7,18 @@ step, so a checkpoint does not store a position in the text.
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from bukva.config.schema import Order
-from bukva.models.base import Examples, LanguageModel
+from bukva.models.base import Batch
+from bukva.models.ngram_memory import NgramMemory
 from bukva.text.ids import Ids, ids_at
 
 T = TypeVar("T")
-
-
-class Batch(NamedTuple):
-    """The B windows of one update, or a part of them. Each window has T ids.
-
-    inputs: (B, T) ids of the windows.
-    targets: (B, T), the id that follows each of `inputs` in the text.
-    before: (B, n_before), the ids before each window. Positions before the start of the training split contain NO_ID.
-    numbers: (B,), index of each window among all windows of the update.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    before: Tensor
-    numbers: Tensor
 
 
 class Windows:
@@ -61,20 +46,24 @@ class Windows:
         """Number of ids in the windows of one update."""
         return self.batch_size * self.block_size
 
-    def share(self, step: int, rank: int, size: int, n_before: int = 0) -> Batch:
-        """Return the part of the batch of update `step` that the process of rank `rank` computes.
+    def batch(
+        self, step: int, rank: int = 0, size: int = 1, n: int = 1, ngrams: NgramMemory | None = None
+    ) -> Iterator[Batch]:
+        """Yield the micro-batches of update `step`, counted from 1, that one process computes.
 
-        The windows of the batch are divided equally among `size` processes. If this is not possible, the first
-        processes get one more window. `n_before` is explained in `batch`.
+        The windows of the whole batch are divided equally among `size` processes. If this is not possible, the first
+        processes get one more window. The windows of the process `rank` are then divided into `n` micro-batches.
+
+        A micro-batch has the arguments of `LanguageModel.loss`: the ids of its windows, (b, T), the id that follows
+        each of them, (b, T), and with `ngrams`, the predictions of the n-grams.
         """
-        return Batch(*(part.tensor_split(size)[rank] for part in self.batch(step, n_before)))
-
-    def batch(self, step: int, n_before: int = 0) -> Batch:
-        """Return the batch of update `step`, counted from 1. It includes the `n_before` ids before each window."""
-        n, T = n_before, self.block_size
-        around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
-        before, inputs, targets = map(torch.from_numpy, (around[:, :n], around[:, n : n + T], around[:, n + 1 :]))
-        return Batch(inputs, targets, before, torch.arange(self.batch_size))
+        n_before, T = ngrams.n_before if ngrams else 0, self.block_size
+        starts = self.starts(step)
+        for numbers in torch.arange(self.batch_size).tensor_split(size)[rank].chunk(n):
+            around = starts[numbers.numpy(), None] + np.arange(-n_before, T + 1)
+            windows = torch.from_numpy(ids_at(self.ids, around))  # (b, n_before + T + 1)
+            features = ngrams.inputs(windows, numbers, self.batch_size) if ngrams else ()
+            yield windows[:, n_before:-1], windows[:, n_before + 1 :], *features
 
     def starts(self, step: int) -> npt.NDArray[np.int64]:
         """Return the (B,) positions in the text at which the B windows of update `step` start."""
@@ -95,27 +84,9 @@ class Windows:
         return np.random.default_rng([self.seed, number, 1])
 
 
-def micro_batches(
-    model: LanguageModel, batch: Batch, n: int, device: torch.device, batch_size: int
-) -> Iterable[Examples]:
-    """Divide a batch into `n` micro-batches, and look up the n-gram predictions that the model needs for them.
-
-    For a GPU, all micro-batches are prepared in advance in pinned memory, so that the GPU copies them while it
-    computes. For a CPU, each micro-batch is prepared when it is needed. Preparing it in the background would take a
-    core away from the training.
-
-    Args:
-        model: model that is trained.
-        batch: the windows that this process computes.
-        n: number of micro-batches.
-        device: device of the training.
-        batch_size: number of windows that all processes compute together.
-    """
-    chunks = (Batch(*part) for part in zip(*(tensor.chunk(n) for tensor in batch), strict=True))
-    parts = (model.examples(part.inputs, part.targets, part.before, part.numbers, batch_size) for part in chunks)
-    if device.type != "cuda":
-        return parts
-    return [part.map(lambda tensor: tensor.contiguous().pin_memory()) for part in parts]
+def pinned(batch: Iterable[Batch]) -> list[Batch]:
+    """Prepare all micro-batches in pinned memory, so that a GPU copies them while it computes."""
+    return [tuple(tensor.contiguous().pin_memory() for tensor in part) for part in batch]
 
 
 def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:

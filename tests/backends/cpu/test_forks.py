@@ -23,7 +23,7 @@ from tests.tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, recipe, run, sp
 
 ROOT = Path(__file__).parents[2]
 PLAIN = dataclasses.replace(SHAPE, n_layer=3, dropout=0.0)
-COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.4)
+COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0)
 
 
 @pytest.fixture

@@ -7,9 +7,16 @@ import pytest
 import torch
 
 from bukva.backends.cpu import sublayers
-from bukva.backends.cpu.backend import CPUStack
+from bukva.backends.cpu.backend import CPUBlock
 from bukva.backends.cpu.sublayers import add_attention, add_mlp
-from bukva.models.attention import attend_fused, attention_scores, attention_weights, causal_mask, rotary_cos_sin
+from bukva.models.attention import (
+    LayerCache,
+    attend_fused,
+    attention_scores,
+    attention_weights,
+    causal_mask,
+    rotary_cos_sin,
+)
 from bukva.models.gpt import Block, GPTConfig
 
 B, T, NH, HS = 3, 37, 2, 10  # rows of attention weights are shorter and longer than COLUMNS
@@ -19,9 +26,9 @@ LECTURE = {"positions": "learned", "activation": "gelu"}
 OPTIONS = [DEFAULT, LECTURE]
 
 
-def block(n_head=NH, dropout=0.0, **options):
+def block(n_head=NH, dropout=0.0, *, causal=True, **options):
     """Return a block with large weights, which make faults visible."""
-    made = Block(GPTConfig(7, 1, n_head, C, T, dropout, **options), causal=True).train()
+    made = CPUBlock(GPTConfig(7, 1, n_head, C, T, dropout, **options), causal=causal).train()
     generator = torch.Generator().manual_seed(1)
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.4, generator=generator)
@@ -113,33 +120,32 @@ def test_a_nan_stays_a_nan():
     assert not y[0].isnan().any()
 
 
-def test_the_stack_uses_them_where_gradients_are_computed_in_float32_and_by_the_kernel_of_a_decoder(monkeypatch):
+def test_a_block_uses_them_where_gradients_are_computed_in_float32_and_by_the_kernel_of_a_decoder(monkeypatch):
     used = []
     monkeypatch.setattr(sublayers, "add_mlp", lambda block, x: used.append(block) or add_mlp(block, x))
     made, x, angles = block(**DEFAULT), drawn(B, T, C), rotary_cos_sin(0, T, HS)
-    stack, encoder = CPUStack([made]), CPUStack([Block(GPTConfig(7, 1, NH, C, T, 0.0), causal=False)])
-    stack(x, cos_sin=angles)
+    made(x, angles)
     assert used == [made]
     with torch.no_grad():
-        stack(x, cos_sin=angles)
-    stack(x, cos_sin=angles, cache=stack.new_cache(T))
-    encoder(x)
+        made(x, angles)
+    made(x, angles, LayerCache(T))
+    block(causal=False)(x)
     made.attention.attend = lambda *args, **options: attend_fused(*args, **options)
-    stack(x, cos_sin=angles)
-    stack.double()(x.double(), cos_sin=angles)
+    made(x, angles)
+    made.double()(x.double(), angles)
     assert used == [made]
 
 
 @pytest.mark.parametrize("changes", [{"bias": True}, {"norm": "rmsnorm"}, {"n_head": 4}], ids=str)
-def test_the_stack_runs_other_blocks_in_plain_torch(changes, monkeypatch):
+def test_other_blocks_run_in_plain_torch(changes, monkeypatch):
     monkeypatch.setattr(sublayers, "add_mlp", None)
     made, x = block(**LECTURE | changes), drawn(B, T, C)  # four heads have an odd number of channels
-    assert torch.equal(CPUStack([made])(x), made(x))
+    assert torch.equal(made(x), Block.forward(made, x))
 
 
-def test_the_stack_returns_the_wanted_positions():
-    stack, x, wanted = CPUStack([block(**LECTURE), block(**LECTURE)]), drawn(B, T, C), drawn(B, T) > 0.5
-    assert torch.equal(stack(x, wanted=wanted), stack(x)[wanted])
+def test_a_block_returns_the_wanted_positions():
+    made, x, wanted = block(**LECTURE), drawn(B, T, C), drawn(B, T) > 0.5
+    assert torch.equal(made(x, wanted=wanted), made(x)[wanted])
 
 
 def test_no_loop_both_adds_to_a_sum_and_writes_an_array():

@@ -18,12 +18,11 @@ from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.training import run as module
 from bukva.training.run import start
-from bukva.training.windows import Batch
 from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
 
 PLAIN = Machine(torch.device("cpu"), torch.float32, is_plain=True)
 NO_DROPOUT = dataclasses.replace(SHAPE, n_layer=2, dropout=0.0)
-COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
+COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0)
 
 
 class Tracer:
@@ -126,7 +125,7 @@ def test_dropout_differs_between_updates(recorded):
     """The learning rate is 0 and the batch is always the same, so only dropout can change the loss."""
     recorded(Tracer())
     numbers = task(SHAPE, PLAIN, batch_size=12, learning_rate=0.0, n_steps=2, eval_every=1, warmup_steps=0)
-    batch = numbers.windows.batch(1)
+    batch = list(numbers.windows.batch(1))
     numbers.windows.batch = lambda *_: batch
     losses = [progress.train_nats_per_char for progress in run(numbers)[1][1:]]
     assert losses[0] != losses[1]
@@ -179,7 +178,9 @@ def test_a_batch_of_another_shape_is_an_error(recorded):
     recorded(Tracer())
     numbers = plain_task(NO_DROPOUT)
     batch = numbers.windows.batch
-    numbers.windows.batch = lambda step, n: batch(step, n) if step < 3 else Batch(*(x[:1] for x in batch(step, n)))
+    numbers.windows.batch = lambda step, *rest: (
+        tuple(x[: 12 if step < 3 else 1] for x in part) for part in batch(step, *rest)
+    )
     with pytest.raises(ValueError, match="no update was captured for a batch of this shape"):
         run(numbers)
 
@@ -205,12 +206,12 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     def compile_(function, **_):
         compiled.append(function)
 
-        def losses(examples):
+        def loss(*batch):
             if len(compiled) > 1:
                 raise RuntimeError("Failed to find C compiler")
-            return function(examples)
+            return function(*batch)
 
-        return losses
+        return loss
 
     monkeypatch.setattr(torch, "compile", compile_)
     monkeypatch.setattr(backend, "COMPILE_SECONDS", 0.0)
@@ -223,7 +224,7 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     for lines in ([f"{graph} a compiled loss function."], failed):
         state = run(plain_task(NO_DROPOUT))[0]
         assert capsys.readouterr().err.splitlines() == lines
-        assert "losses" not in state.model.__dict__
+        assert "loss" not in state.model.__dict__
         assert state.numerics == {"losses": "compiled" if len(compiled) == 1 else "not compiled"}
     assert (len(compiled), tracer.n_replays) == (2, 20)
 

@@ -11,29 +11,26 @@ from torch import Tensor
 from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cpu import forks, sublayers
 from bukva.backends.group import ALONE, Group
-from bukva.models.attention import KVCache
-from bukva.models.base import select_wanted
-from bukva.models.gpt import GPT, Stack
+from bukva.models.attention import LayerCache
+from bukva.models.gpt import GPT, Block
 
 
-class CPUStack(Stack):
-    """The transformer blocks of a GPT. Compiled loops compute them in training; all other calls run in plain torch."""
+class CPUBlock(Block):
+    """A transformer block of a GPT. Compiled loops compute it in training, and plain torch in all other calls."""
 
     def forward(
         self,
         x: Tensor,
-        *,
         cos_sin: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Compute the same result as `Stack.forward`, with the fastest code that supports these arguments."""
+        """Return the result of `Block.forward`."""
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        if cache is None and torch.is_grad_enabled() and is_float and all(map(sublayers.serves, self)):
-            for block in self:
-                x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
-            return select_wanted(x, wanted)
-        return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
+        if cache is None and torch.is_grad_enabled() and is_float and sublayers.serves(self):
+            x = sublayers.add_mlp(self, sublayers.add_attention(self, x, cos_sin))
+            return x if wanted is None else x[wanted]
+        return super().forward(x, cos_sin, cache, wanted)
 
 
 @functools.cache  # a plan trains several models
@@ -49,21 +46,18 @@ def _say_slow() -> None:
 class CPU(Backend):
     """Backend that trains with one process for each core, and computes transformer blocks with compiled loops."""
 
-    def stack(self, blocks: Stack) -> Stack:
-        """Return `blocks` as a `CPUStack`."""
-        return CPUStack(blocks)
+    block = CPUBlock
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
         """Fork worker processes if the batch is large enough (see `forks.n_forks`), and yield the process group.
 
-        Each worker calls `work` with its own `Group` object. A model without hidden layers, such as the bigram, gets no
-        workers.
+        Each worker calls `work` with its own `Group` object. Only a GPT gets workers.
         """
         if isinstance(job.model, GPT) and not all(map(sublayers.serves, job.model.blocks)):
             _say_slow()
-        # without hidden layers, an update is too cheap to split across processes
-        n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1
+        # an update of a bigram is too cheap to split across processes
+        n = forks.n_forks(*job.batch_shape) if isinstance(job.model, GPT) else 1
         if n == 1:
             yield ALONE
             return

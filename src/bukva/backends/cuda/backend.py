@@ -12,7 +12,7 @@ from bukva.backends.base import Backend, TrainingJob, Update
 from bukva.backends.cuda.embedding import use_products
 from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
-from bukva.models.base import Examples, LanguageModel
+from bukva.models.base import Batch, LanguageModel
 
 # On one H100, a compiled loss function saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for an
 # update of 1.05 TFLOP (docs/scaling-method.md). The saved time is assumed to be linear in the FLOPs of an update.
@@ -57,16 +57,16 @@ class RecordedUpdate:
         self.graphed = GraphedUpdate(update, changed, generator, recorder)
         self.make: Update = self._first
 
-    def __call__(self, batch: Iterable[Examples]) -> Tensor:
+    def __call__(self, batch: Iterable[Batch]) -> Tensor:
         """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm."""
         return self.make(batch)
 
-    def _first(self, batch: Iterable[Examples]) -> Tensor:
-        examples = list(batch)
-        self.make = self._record(examples)
-        return self.make(examples)
+    def _first(self, batch: Iterable[Batch]) -> Tensor:
+        parts = list(batch)
+        self.make = self._record(parts)
+        return self.make(parts)
 
-    def _record(self, batch: list[Examples]) -> Update:
+    def _record(self, batch: list[Batch]) -> Update:
         """Capture an update as a CUDA graph and return it."""
         seconds = seconds_saved(self.job)
         how = (
@@ -74,7 +74,7 @@ class RecordedUpdate:
             f"{COMPILE_SECONDS:.0f} s and would save {seconds:.0f} s"
         )
         if seconds > COMPILE_SECONDS:
-            with compiled_losses(self.job.model):
+            with compiled_loss(self.job.model):
                 if error := self.graphed.warm_up(batch):
                     _say(f"The loss function could not be compiled. Reason: {_one_line(error)}")
                     how = "without a compiled loss function"
@@ -108,14 +108,14 @@ class RecordedUpdate:
 
 
 @contextlib.contextmanager
-def compiled_losses(model: LanguageModel) -> Iterator[None]:
-    """Use a version of `model.losses` that torch.compile has compiled, until the with block ends."""
+def compiled_loss(model: LanguageModel) -> Iterator[None]:
+    """Use a version of `model.loss` that torch.compile has compiled, until the with block ends."""
     torch.compiler.reset()  # otherwise torch.compile stops compiling a function after eight models
-    model.__dict__["losses"] = torch.compile(model.losses, dynamic=False, fullgraph=True)
+    model.__dict__["loss"] = torch.compile(model.loss, dynamic=False, fullgraph=True)
     try:
         yield
     finally:
-        del model.__dict__["losses"]
+        del model.__dict__["loss"]
 
 
 def seconds_saved(job: TrainingJob) -> float:

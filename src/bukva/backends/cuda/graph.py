@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from bukva.backends.base import Update
-from bukva.models.base import Examples
+from bukva.models.base import Batch
 
 WARM_UPS = 3  # updates before the capture, during which libraries choose algorithms and allocate workspaces
 IN_FLIGHT = 2  # number of updates that the CPU may queue ahead of the GPU
@@ -59,11 +59,11 @@ class GraphedUpdate:
         self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: Recorder
     ) -> None:
         self.update, self.changed, self.generator, self.recorder = update, changed, generator, recorder
-        self.fixed: list[Examples] = []  # copies of the first batch's micro-batches; the captured update reads them
+        self.fixed: list[Batch] = []  # copies of the first batch's micro-batches; the captured update reads them
         self.inputs: list[Tensor] = []  # the tensors of `fixed`
         self.replay: Replay | None = None
 
-    def warm_up(self, batch: Sequence[Examples]) -> Exception | None:
+    def warm_up(self, batch: Sequence[Batch]) -> Exception | None:
         """Run a few updates on a copy of `batch`, then undo what they have changed.
 
         The copy is kept, because the captured update reads its input from there.
@@ -71,8 +71,9 @@ class GraphedUpdate:
         Returns:
             The error if an update failed, else None.
         """
-        self.fixed = [part.map(lambda tensor: tensor.to(self.generator.device, copy=True)) for part in batch]
-        self.inputs = [tensor for part in self.fixed for tensor in part.tensors()]
+        device = self.generator.device
+        self.fixed = [tuple(tensor.to(device, copy=True) for tensor in part) for part in batch]
+        self.inputs = [tensor for part in self.fixed for tensor in part]
         return self._try_and_undo(lambda: self.recorder.warm_up(lambda: self.update(self.fixed)))
 
     def capture(self) -> Exception | None:
@@ -83,13 +84,13 @@ class GraphedUpdate:
 
         return self._try_and_undo(record)
 
-    def __call__(self, batch: Iterable[Examples]) -> Tensor:
+    def __call__(self, batch: Iterable[Batch]) -> Tensor:
         """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm.
 
         Raises:
             ValueError: no update was captured, or the captured batch had another shape.
         """
-        tensors = [tensor for part in batch for tensor in part.tensors()]
+        tensors = [tensor for part in batch for tensor in part]
         if self.replay is None or [tensor.shape for tensor in tensors] != [fixed.shape for fixed in self.inputs]:
             raise ValueError("no update was captured for a batch of this shape")
         self.recorder.load(self.inputs, tensors)

@@ -46,12 +46,12 @@ def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimiz
     AdamW updates vectors (gains and biases), embeddings and the output layer. Muon does not update embeddings and the
     output layer, because each of their rows belongs to a single character.
     """
+    hidden = model.hidden_matrices()
     groups: list[dict[str, Any]] = [
-        {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}
-        for hidden in model.hidden_layers()
+        {"params": [weight for weight, n in hidden.items() if n == n_stacked], "n_stacked": n_stacked}
+        for n_stacked in sorted(set(hidden.values()))
     ]
-    hidden_ids = {id(parameter) for group in groups for parameter in group["params"]}
-    rest = [parameter for parameter in model.parameters() if id(parameter) not in hidden_ids]
+    rest = [parameter for parameter in model.parameters() if parameter not in hidden]
     muon = [Muon(groups, recipe.learning_rate, recipe.weight_decay, dtype)] if groups else []
     return Optimizers([*muon, adamw(rest, recipe)])
 
