@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, decide, noise_floor
-from bukva.compare.statistics.online import next_level
+from bukva.compare.statistics.judging import LOOKS, decide, next_level, noise_floor
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
 TRIES = 60

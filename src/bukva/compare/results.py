@@ -1,8 +1,4 @@
-"""Read the result of a revision: parameters, dvc.lock, metrics, the score of every character, and output files.
-
-A revision is a commit, an experiment or the current checkout. Results are read from git and DVC's cache, and the
-checkout is not changed.
-"""
+"""Read the result of a commit, an experiment or the current checkout from git and DVC's cache."""
 
 import contextlib
 import csv
@@ -30,36 +26,24 @@ from bukva.text.scores import CharScores
 
 STAGE = "evaluate"  # the stage that computes the scores
 
-
 Curve = list[tuple[int, int, float]]  # for each validation: step, characters processed, nats per character on val
 
 
 @dataclass(frozen=True)
 class Result:
-    """Result of one revision: a commit, an experiment or the current checkout.
-
-    params: content of params.yaml.
-    lock: stages of dvc.lock.
-    metrics: content of metrics.json; {} if the result is not valid.
-    curves: learning curve of each model up to the last step of its training, by name of the model; {} if the result is
-        not valid.
-    scores: path in DVC's cache of each file in the output data/scores, by its name in this folder, such as
-        "gpt/val.npy"; {} if a file is not in the cache.
-    problem: phrase that says why the revision has no valid result; "" if the result is valid. Messages contain it after
-        the name of the revision.
-    """
+    """Result of one revision. If it is not valid, `metrics`, `curves` and `scores` are empty."""
 
     revision: Revision
-    params: Mapping[str, Any]
+    params: Mapping[str, Any]  # content of params.yaml
     lock: StageRecords
-    metrics: Mapping[str, Any]
-    curves: Mapping[str, Curve]
-    scores: Mapping[str, Path]
-    problem: str
+    metrics: Mapping[str, Any]  # content of metrics.json
+    curves: Mapping[str, Curve]  # by model
+    scores: Mapping[str, Path]  # files in DVC's cache by name in data/scores, such as gpt/val.npy; empty if one lacks
+    problem: str  # phrase that says why the revision has no valid result, or ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the result can be compared: it is valid, and its scores are in DVC's cache."""
+        """Whether the result is valid, and its scores are in DVC's cache."""
         return bool(self.scores) and not self.problem
 
     @property
@@ -69,12 +53,11 @@ class Result:
 
     @functools.cached_property
     def flat_params(self) -> Mapping[str, Any]:
-        """Values of all parameters, by dotted name such as "model.n_head"."""
         return flatten(self.params)
 
     @functools.cached_property
     def about(self) -> Mapping[str, Any]:
-        """Content of about.json in data/scores: windows, alphabet, digests of the texts, and facts about the models."""
+        """Content of about.json: windows, alphabet, digests of the texts, and facts about the models."""
         return dict(json.loads(self.scores["about.json"].read_bytes()))
 
     @functools.cached_property
@@ -84,9 +67,7 @@ class Result:
 
 
 def results_of(names: Sequence[str]) -> list[Result]:
-    """Return the result of each revision in `names`. All returned results are complete.
-
-    Scores that are not in DVC's cache are fetched from the DVC remote.
+    """Return the complete result of each name. Scores that are not in DVC's cache are fetched from the DVC remote.
 
     Raises:
         BukvaError: a name is unknown, or its result is not valid, or its scores cannot be fetched. The message contains
@@ -106,14 +87,10 @@ def results_of(names: Sequence[str]) -> list[Result]:
 
 
 def default_baseline() -> str:
-    """Return the name of the default baseline: "HEAD", "baseline" or "workspace".
-
-    This is "HEAD" if HEAD has a complete result. Otherwise, it is the experiment "baseline" if this experiment has a
-    complete result. Otherwise, it is "workspace", the current checkout.
+    """Return the first of HEAD, the experiment `baseline` and `workspace` that has a complete result.
 
     Raises:
-        BukvaError: neither HEAD nor the experiment "baseline" has a result, and the workspace contains the results of
-            another experiment.
+        BukvaError: only the workspace is left, and it contains the results of another experiment.
     """
     for name in ("HEAD", baseline.NAME):
         with contextlib.suppress(BukvaError):  # the name is unknown
@@ -139,7 +116,6 @@ def _files() -> list[str]:
 
 
 def _with_results(name: str) -> Revision:
-    """Return the revision with this name."""
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
         saved = [each for each in experiments() if (each.name, each.baseline) == (baseline.NAME, revision.commit)]
@@ -182,7 +158,6 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
 
 
 def _content(revision: Revision, path: str) -> bytes:
-    """Return the content of a file in a revision, or b"" if the file does not exist."""
     if not revision.is_workspace:
         return file_at(revision.commit, path)
     file = project_root() / path
@@ -200,16 +175,11 @@ def _curve(text: str) -> Curve:
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
-    The code and data that produced the result are compared with the checkout. The numerics of the recorded GPT training
-    (versions, processor, precision and threads) are compared with those of this machine. Parameters are not compared,
-    because the returned command sets them.
+    The code and data of the result are compared with the checkout, and the versions, processor, precision and threads
+    of its GPT with `numerics`, those of this machine. Parameters are not compared, because the returned command sets
+    them.
 
-    Args:
-        name: name of the result.
-        numerics: numerics of this machine (bukva.backends.device.Machine.numerics).
-
-    Returns:
-        (differences, command). `differences` has one phrase for each difference. `command` runs the experiment again.
+    Return a phrase for each difference, and the command that runs the experiment again.
 
     Raises:
         BukvaError: the name is unknown, or has no result.
@@ -236,12 +206,10 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
 
 @contextlib.contextmanager
 def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
-    """Yield a folder that contains outputs of a revision at the same paths as in the project.
+    """Yield a folder with the outputs `needed` of a revision, at the same paths as in the project.
 
-    For the current checkout, the folder is the project. For other revisions, it is a temporary folder. It contains
-    links to files in DVC's cache, and copies of the outputs that git tracks.
-
-    needed: paths of outputs in dvc.yaml. Outputs that the revision does not have are left out.
+    For the current checkout, it is the project. Otherwise, it is a temporary folder with links to DVC's cache and
+    copies of the files that git tracks. Outputs that the revision does not have are left out.
 
     Raises:
         BukvaError: the files of an output are not in git, not in DVC's cache, and not on the DVC remote.
@@ -265,7 +233,7 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
-    """Yield a temporary folder with links to files. `files` has the path of each file by the name of its link."""
+    """Yield a temporary folder with links to `files`, by the name of the link."""
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         _link(Path(folder), files)
         yield Path(folder)

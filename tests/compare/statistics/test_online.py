@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bukva.compare.statistics.online import next_level
+from bukva.compare.statistics.judging import next_level
 
 # the levels that onlineFDR's ADDIS gives (package online-fdr 1.0.0: level 0.05, wealth 0.025, lambda 0.25, tau 0.5) for
 # the 15 p-values of the R package's vignette

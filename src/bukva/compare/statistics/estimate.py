@@ -33,7 +33,7 @@ class Estimate:
 
     @classmethod
     def of(cls, difference: float, parts: Sequence[Part]) -> "Estimate":
-        """Return an estimate of `difference`. Its variance is the sum of the independent variances in `parts`."""
+        """Return an estimate of `difference` whose variance is the sum of the independent `parts`."""
         return cls(difference, sum(variance for variance, _ in parts) ** 0.5, satterthwaite(parts))
 
     @property
@@ -57,14 +57,10 @@ class Estimate:
 
     @property
     def smallest_detectable(self) -> float:
-        """Smallest true difference that is detected in 80 % of comparisons with this standard error.
-
-        Source: Card et al. 2020.
-        """
+        """Smallest true difference that 80 % of comparisons with this standard error detect (Card et al. 2020)."""
         return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict with the fields, the interval, the p-value and the smallest detectable difference."""
         return {**asdict(self), "interval": self.interval, "p": self.p, "smallest_detectable": self.smallest_detectable}
 
 
@@ -74,10 +70,9 @@ def quantile(probability: float, df: float) -> float:
 
 
 def satterthwaite(parts: Sequence[Part]) -> float:
-    """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946).
+    """Return the degrees of freedom of a sum V of estimated variances V_i: V^2 / sum_i(V_i^2 / df_i).
 
-    Let V_i be the variances, df_i their degrees of freedom, and V the sum of the variances. The result is V^2 / sum_i
-    (V_i^2 / df_i). If V is 0, the result is the smallest df_i.
+    If V is 0, the result is the smallest df_i. Source: Satterthwaite 1946.
     """
     total = sum(variance for variance, _ in parts)
     if total == 0:
@@ -91,7 +86,7 @@ CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no va
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
     """Return the smallest true difference between two settings that 80 % of comparisons detect, in bits per character.
 
-    k: number of seeds of each setting; at least 2.
+    k: number of seeds of each setting, at least 2.
     sd: standard deviation between seeds. If `paired`, it is that of the difference between two trainings with the same
         seed, otherwise that of the score of one training.
     paired: whether the trainings of the two settings are paired by seed.
@@ -113,27 +108,24 @@ class Floor:
 
     @classmethod
     def of(cls, scores: Sequence[float]) -> "Floor":
-        """Estimate the standard deviation from the (k,) scores of trainings that differ only in the seed, k >= 1.
-
-        For k = 1, no estimate is possible, and the result has `sd` 0 and `df` 0.
-        """
+        """Estimate it from the scores of trainings that differ only in the seed. For one, `sd` and `df` are 0."""
         return cls(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, len(scores) - 1)
 
     @property
     def difference(self) -> float:
-        """The noise floor, sqrt(2) times `sd`: the standard deviation of the difference between two trainings."""
+        """The noise floor: the standard deviation of the difference between two trainings."""
         return 2**0.5 * self.sd
 
     @property
     def known(self) -> bool:
-        """Whether the noise floor can be used in comparisons: `df` is at least MIN_DF, and `sd` is not 0."""
+        """Whether the noise floor can be used in comparisons."""
         return self.df >= MIN_DF and self.sd > 0
 
 
 def pool(floors: Iterable[Floor]) -> Floor:
-    """Return the pooled standard deviation of several seed groups (trainings that differ only in the seed).
+    """Pool the standard deviations of several seed groups, whose mean scores may differ.
 
-    All groups must have the same held-out text, model and optimizer. Their mean scores may differ.
+    All groups must have the same held-out text, model and optimizer.
     """
     floors = list(floors)
     df = sum(floor.df for floor in floors)

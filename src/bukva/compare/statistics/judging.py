@@ -1,16 +1,17 @@
-"""Test a try against the baseline, and decide to keep it, to discard it, or to train more seeds.
+"""Test a sequence of tries against a baseline. A try is a changed setting that should improve on the baseline.
 
-A try is a changed setting that should improve on the baseline. It is tested up to four times, after 1, 2, 4 and 8
-seeds. Each of these tests is called a look, and may use a quarter of the significance level of the try (Bonferroni).
-The first two looks never keep a try. Their quarters are a reserve, because the seed may change the score of a try more
-than the score of the baseline.
+A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. Each of these four looks may use a quarter of the
+significance level of the try (Bonferroni), and the first two never keep it. The variance between seeds is pooled over
+the baseline and all earlier tries, because the level is very low late in a night.
 
-The variance between seeds is pooled over the baseline and all earlier tries. After many tries, the significance level
-is very low. Two or three seeds of a single try would then be too few to estimate the variance.
+The level of each try comes from ADDIS (Tian & Ramdas 2019, arXiv:1905.11465, algorithm 1). It limits the expected
+fraction of wrong decisions among all decisions to keep a try. Each test spends a part of a budget, unless its p-value
+is at most CANDIDATE or more than SELECTED, and each decision to keep a try adds to the budget.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from scipy.special import fdtri, stdtr
@@ -24,38 +25,32 @@ HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded 
 # A try's own variance replaces the pooled variance if their ratio exceeds this quantile of the F distribution.
 OWN_VARIANCE = 0.95
 
+SELECTED = 0.5  # a try with a p-value above this costs nothing
+CANDIDATE = 0.25  # a try with a p-value of at most this is likely to be better, and costs nothing either
+POWER = 1.6  # the tries that cost something spend the budget in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
+ZETA = 2.2857656  # sum of the series 1 + 1 / 2^1.6 + 1 / 3^1.6 + ...
+START = 0.5  # budget before a try is kept, as a fraction of the limit of the false discovery rate
+
 Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
 
 @dataclass(frozen=True)
 class Look:
-    """Result of one test of a try. A try is a changed setting that is compared with the baseline.
-
-    A try is tested up to four times, with more seeds each time.
-
-    n_seeds: number of seeds with which the try was trained.
-    estimate: mean bits per character of the try minus those of the baseline; negative if the try is better.
-    p: one-sided p-value of the hypothesis that the try is not better, multiplied by 4, the largest number of tests
-        (Bonferroni), and limited to 1.
-    decision: what to do with the try.
-    """
+    """Result of one test of a try."""
 
     n_seeds: int
-    estimate: Estimate
-    p: float
+    estimate: Estimate  # try minus baseline
+    p: float  # one-sided p-value, multiplied by the number of looks and limited to 1
     decision: Decision
 
 
 def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], known: Floor, level: float) -> Look:
-    """Test a changed setting (a try) against the baseline, after the try has been trained with 1, 2, 4 or 8 seeds.
+    """Test a try that has been trained with 1, 2, 4 or 8 seeds.
 
-    Args:
-        text: mean score of the try minus mean score of the baseline (means over the seeds), in bits per character. The
-            standard error covers the choice of the text, but not the variation between seeds.
-        baseline: bits per character of the baseline, one score for each seed.
-        tried: bits per character of the try, one score for each seed.
-        known: standard deviation between seeds, pooled over the baseline and the earlier tries.
-        level: significance level of all tests of this try together.
+    text: mean score of the try minus that of the baseline. Its error covers the choice of the text, but not the seeds.
+    baseline, tried: bits per character, one score for each seed.
+    known: standard deviation between seeds, pooled over the baseline and the earlier tries.
+    level: significance level of all looks at this try together.
     """
     index = LOOKS.index(len(tried))
     own = Floor.of(tried)
@@ -84,11 +79,8 @@ def decide(
 ) -> Look:
     """Test a try until there is a verdict. Return the last look, with the smallest p-value of all looks that may keep.
 
-    Args:
-        measured: arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds. Elements after the verdict are not
-            read, so an iterator can train the seeds as they are needed.
-        baseline, known, level: as in `look`.
-        on_look: called with each look.
+    `measured` has the arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds. Elements after the verdict are
+    not read, so an iterator can train the seeds as they are needed.
     """
     p = 1.0
     for text, tried in measured:
@@ -102,8 +94,25 @@ def decide(
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Estimate the standard deviation between seeds within each of `groups`, and pool these estimates with `known`.
-
-    Each element of `groups` has the scores of trainings that differ only in the seed.
-    """
+    """Pool `known` with the standard deviations between the scores within each of `groups`."""
     return pool([known, *(Floor.of(scores) for scores in groups)])
+
+
+def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
+    """Return the significance level of the next try.
+
+    ps, kept: p-value of each earlier try, and whether it was kept.
+    level: upper limit of the false discovery rate, such as 0.1.
+    """
+    # spent[t]: number of tries among the first t that cost something
+    spent = list(accumulate((CANDIDATE < p <= SELECTED for p in ps), initial=0))
+    keeps = [t for t, was_kept in enumerate(kept, start=1) if was_kept]
+    wealth = START * level * _share(spent[-1])
+    for number, t in enumerate(keeps):
+        wealth += (level - START * level if number == 0 else level) * _share(spent[-1] - spent[t])
+    return min(CANDIDATE, (SELECTED - CANDIDATE) * wealth)
+
+
+def _share(n: int) -> float:
+    """Return the fraction of a budget that the next test may spend, after n tests that have each spent a part of it."""
+    return (n + 1) ** -POWER / ZETA

@@ -1,12 +1,8 @@
 """Compute verdicts on settings: would B still differ from A with other seeds and another text of this kind?
 
-Settings are the code and all parameters except the seed. The variance of the difference is the sum of two variances:
-one from the choice of the text, and one from the seeds. If A and B have at least three seeds each, the variance from
-the seeds is estimated from their scores.
-
-Otherwise, the variance from the seeds is computed from the noise floor of other settings. The noise floor is doubled,
-because it may be too low for A and B. In this case, the verdict can be "probably better" or "probably worse", but not
-"better" or "worse".
+The variance of the difference has a part from the choice of the text and a part from the seeds. With three seeds or
+more each, the second part is estimated from the scores of A and B. Otherwise, it is computed from the noise floor of
+other settings, which is doubled because it may be too low for A and B, and the verdict is at most "probably better".
 """
 
 from collections.abc import Collection, Sequence
@@ -29,29 +25,22 @@ PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "proba
 
 @dataclass(frozen=True, eq=False)
 class SeedSums:
-    """Loss in bits of each of k trainings on each of the G units of a text. The trainings differ only in the seed.
-
-    A unit is a work or a segment of the text. The loss on a unit is the sum over its characters.
-    """
+    """Total loss of each of k trainings, which differ only in the seed, on each of the G units of a text."""
 
     seeds: tuple[int, ...]
     sums: Floats  # (k, G) bits
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Combine the losses of one or more trainings.
-
-        runs: for each training, the seed and the (G,) losses on the units in bits.
-        """
+        """Combine one or more trainings, each given as its seed and its (G,) losses on the units in bits."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
     def only(self, seeds: Collection[int]) -> "SeedSums":
-        """Return a copy with only the trainings whose seed is in `seeds`."""
         return SeedSums.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
 
     def scores(self, units: Units) -> Floats:
-        """Return the score of each of the k trainings over the whole text, in bits per character."""
+        """Return the (k,) scores over the whole text in bits per character."""
         return self.sums.sum(axis=1) / units.edges[-1]
 
 
@@ -71,22 +60,16 @@ class SettingsVerdict:
     text: TextVerdict  # verdict on the trained models, from their mean losses over these seeds
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict with all fields, in which `estimate` and `text` are dicts."""
         estimate = self.estimate.to_json() if self.estimate else None
         return {**asdict(self), "estimate": estimate, "text": self.text.to_json()}
 
 
 def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
-    """Compare settings B with settings A. Both have one or more trainings, which differ only in the seed.
+    """Compare settings B with settings A.
 
-    Args:
-        a, b: losses of the trainings of A and of B, summed over each of `units`.
-        units: units (works or segments) of the text.
-        floor: standard deviation between seeds of settings with the same held-out text, model and optimizer. It is used
-            if A or B has fewer than three seeds. If it is needed, but is None or based on too few seeds, the verdict is
-            "cannot tell".
-        pairable: whether trainings with the same seed can be paired, because A and B have the same numerics and the
-            same initial weights for the same seed.
+    floor: standard deviation between seeds of settings with the same held-out text, model and optimizer. It is used if
+        A or B has fewer than three seeds. If it is then None or unknown, the verdict is "cannot tell".
+    pairable: whether A and B have the same numerics, and the same initial weights for the same seed.
     """
     a, b, method = _choose_seeds(a, b, floor, pairable)
     text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)
@@ -117,7 +100,6 @@ def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None
 
 
 def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool) -> tuple[SeedSums, SeedSums, Method]:
-    """Return the trainings of A and of B to compare, and the method."""
     distinct = all(len(set(setting.seeds)) == len(setting.seeds) for setting in (a, b))
     common = set(a.seeds) & set(b.seeds)
     if pairable and distinct and len(common) >= MIN_SEEDS:
@@ -142,7 +124,6 @@ def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor
 
 
 def _verdict(estimate: Estimate, method: Method) -> Verdict:
-    """Return the verdict that follows from the confidence interval of an estimate."""
     verdict = BY_SIGN[estimate.sign]
     if method == "noise floor":
         return PROBABLY.get(verdict, verdict)
@@ -156,8 +137,7 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 def holm(ps: Sequence[float]) -> list[float]:
     """Correct m p-values for m tests (Holm 1979), and return them in the order of `ps`.
 
-    If a difference is called significant when its corrected p-value is below 0.05, the probability of one or more false
-    positives in the m tests is at most 5 %.
+    If corrected p-values below 0.05 are called significant, the probability of any false positive is at most 5 %.
     """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m
@@ -170,8 +150,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
     """Correct the p-values and verdicts of several comparisons for their number (Holm 1979).
 
-    If the corrected p-value is 0.05 or more, the verdicts "better", "worse", "probably better" and "probably worse"
-    become "cannot tell". The intervals are not corrected.
+    A verdict with a direction becomes "cannot tell" if its corrected p-value is 0.05 or more. Intervals stay.
     """
     return [
         replace(
@@ -185,10 +164,9 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """Return the average gain of the best of m equally good settings. This gain is due to luck alone; m >= 1.
+    """Return the average gain of the best of m >= 1 equally good settings, which is due to luck alone.
 
-    sd: standard deviation of the score of one setting. This is the standard deviation between seeds divided by the
-        square root of the number of seeds. The result has the unit of `sd`.
+    sd: standard deviation of the score of one setting: that between seeds over the square root of their number.
     """
     z = np.linspace(-10, 10, 2001)  # the integrand is 0 at both ends
     density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # density of the largest of m deviates

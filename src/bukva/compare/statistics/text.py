@@ -1,11 +1,7 @@
 """Compute verdicts on trained models: would another text of this kind give a difference of the same sign?
 
-A text is divided into units that are treated as independent. The units are the works if there are enough of them, and
-otherwise segments of equal length. Characters of one work are similar, so a long text of few works says little about
-other texts.
-
-The difference per character is the total difference in bits divided by the number of characters. Its standard error is
-computed by the jackknife, which leaves out one unit at a time. Intervals use Student's t distribution with G* - 1
+A text is divided into units that are treated as independent: its works or, if there are too few, equal segments. The
+standard error comes from the jackknife, which leaves out one unit at a time, and intervals from Student's t with G* - 1
 degrees of freedom, where G* is the effective number of units (MacKinnon, Nielsen & Webb 2023; docs/comparing-method.md
 compares the jackknife with bootstraps).
 """
@@ -31,10 +27,7 @@ N_SEGMENTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The G units of a text, in order: its works or, if there are too few works, segments of equal length.
-
-    No unit is empty.
-    """
+    """The G units of a text, in order. No unit is empty."""
 
     kind: Literal["works", "segments"]
     edges: Chars  # (G + 1,): unit g has the characters from edges[g] to edges[g + 1]
@@ -43,8 +36,6 @@ class Units:
     @classmethod
     def of(cls, chars: npt.ArrayLike) -> "Units":
         """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
-
-        See `effective` for the effective number of works.
 
         chars: (W,) number of characters of each work.
 
@@ -64,10 +55,7 @@ class Units:
 
     @classmethod
     def works(cls, chars: npt.ArrayLike) -> "Units":
-        """Divide a text into its works, even if there are few of them. Works without characters are left out.
-
-        chars: (W,) number of characters of each work.
-        """
+        """Divide a text into its works, even if there are few of them. Works without characters are left out."""
         chars = np.asarray(chars, np.int64)
         rows = np.flatnonzero(chars)
         return cls("works", np.concatenate([[0], chars[rows].cumsum()]), rows)
@@ -77,22 +65,16 @@ class Units:
 
     @cached_property
     def chars(self) -> Chars:
-        """Number of characters of each of the G units."""
         return np.diff(self.edges)
 
     @cached_property
     def effective(self) -> float:
-        """Effective number of units: the number of equally long units that would be as informative (Kish 1965).
-
-        The value is 0 if there are no units.
-        """
+        """Number of equally long units that would be as informative (Kish 1965)."""
         n = self.chars.astype(np.float64)
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """Convert the (N,) losses of all characters in nats to the (G,) losses of the units in bits.
-
-        The loss of a unit is the sum over its characters, computed in float64.
+        """Convert the (N,) losses of all characters in nats to the (G,) total losses of the units in bits.
 
         Raises:
             BukvaError: the loss of a character is not finite.
@@ -111,10 +93,7 @@ class Units:
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Verdict on trained model B against trained model A.
-
-    The verdict applies to other texts of the same kind, but not to models that are trained with other seeds.
-    """
+    """Verdict on trained model B against trained model A, for other texts of the same kind but not for other seeds."""
 
     verdict: Verdict  # "better", "worse", "cannot tell" or "identical"
     estimate: Estimate
@@ -123,34 +102,24 @@ class TextVerdict:
     effective_units: float  # see Units.effective
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict with all fields, in which `estimate` is a dict."""
         return {**asdict(self), "estimate": self.estimate.to_json()}
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
-    """Compare model B with model A on one text.
-
-    sums_a, sums_b: (G,) bits of each unit of the text under model A and under model B; G >= 2.
-    """
+    """Compare two models by their (G,) total losses in bits on the units of one text; G >= 2."""
     estimate = over_text(sums_b - sums_a, units)
     verdict = BY_SIGN[estimate.sign] if (sums_a != sums_b).any() else "identical"
     return TextVerdict(verdict, estimate, units.kind, len(units), units.effective)
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """Return the difference in bits per character, with its standard error from the choice of the text.
-
-    sums: (G,) bits of each unit under model B minus its bits under model A; G >= 2.
-    """
+    """Return the (G,) differences `sums` of the units as bits per character, with the error from the choice of text."""
     difference, variance = jackknife(sums, units.chars)
     return Estimate.of(difference, [(variance, units.effective - 1)])
 
 
 def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
-    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, and the variance of this ratio; G >= 2.
-
-    The variance is estimated by the jackknife, which leaves out one unit at a time.
-    """
+    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, and its jackknife variance; G >= 2."""
     G, total, n = len(chars), sums.sum(), chars.sum()
     ratio = total / n
     without = (total - sums) / (n - chars)  # (G,): ratio over all other units
@@ -177,17 +146,14 @@ class Authors:
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """The effects of authors who decide the verdict: without the works of one such author, the verdict changes."""
+        """The authors without whose works the verdict would change."""
         return [effect for effect in self.effects if effect.without]
 
 
 def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[str]) -> Authors:
-    """Compare model B with model A on the works of each author.
+    """Compare two models on the works of each author, by their (G,) total losses in bits on `works`.
 
-    Args:
-        sums_a, sums_b: (G,) bits of each work under model A and under model B.
-        works: the works that have characters, as returned by `Units.works`.
-        authors: (W,) author of each work, including works without characters.
+    `authors` has the author of each of the W works, including works without characters.
     """
     chars, difference = works.chars, sums_b - sums_a  # (G,), (G,)
     author_of_work = np.asarray(authors)[works.rows]  # (G,)
@@ -207,7 +173,6 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """Return the verdict on a text whose units are its G works."""
     if len(chars) < 2:
         return "cannot tell"
     return BY_SIGN[over_text(difference, Units.works(chars)).sign]

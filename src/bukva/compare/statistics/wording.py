@@ -1,7 +1,6 @@
 """Write verdicts as sentences for the terminal, Markdown and MLflow.
 
-The first sentence of a comparison is the headline (`settings_line`). It begins with the verdict on the settings. The
-second sentence (`text_line`) is about the trained models on the scored text.
+The headline (`settings_line`) is about the settings, and the line below it (`text_line`) about the trained models.
 """
 
 import math
@@ -16,10 +15,7 @@ DIGITS, MOST_DIGITS = 3, 9  # minimum and maximum number of decimal places of bi
 
 
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
-    """Return the line below the headline. It says which of the trained models predicts the scored text better.
-
-    `a` and `b` are the names of the settings, and `split` is the name of the scored split.
-    """
+    """Return the line below the headline, which says which of the models of `a` and `b` predicts the text better."""
     model_a, model_b = _models(a, len(verdict.seeds_a)), _models(b, len(verdict.seeds_b))
     text, start = verdict.text, f"On this {split} text, "
     if text.verdict == "identical":
@@ -30,11 +26,7 @@ def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
 
 
 def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
-    """Return the headline, which begins with the verdict on settings B against settings A.
-
-    a, b: names of the settings.
-    command: command that the headline recommends for adding seeds, for example "bukva seeds 3".
-    """
+    """Return the headline: the verdict on settings `b` against `a`, and `command` if more seeds are needed."""
     word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
     seeds = _seeds(verdict) + (f"; Holm-corrected for {verdict.compared} comparisons" if verdict.compared > 1 else "")
     if verdict.verdict == "identical":
@@ -52,7 +44,6 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
-    """Return a line with the smallest difference that the comparison can detect, now and with more seeds."""
     text = verdict.text.estimate
     digits = _digits(text)
     line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
@@ -68,13 +59,10 @@ def detectable_line(verdict: SettingsVerdict) -> str:
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """Return a line that says on the works of how many authors B is better than A, and on how many it is worse.
+    """Return a line with the numbers of authors on whose works `b` is better and worse than `a`.
 
-    The line also names each author whose works decide the verdict. This means that the verdict would change if the
-    works of this author were left out.
-
-    a, b: names of the settings A and B.
-    author: word for a group of works in this corpus, "author" or "collection".
+    The line also names each author without whose works the verdict would change. `author` is the word for a group of
+    works in this corpus, "author" or "collection".
     """
     n = len(authors.effects)
     line = f"By {author}: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
