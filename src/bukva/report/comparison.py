@@ -133,7 +133,6 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     return {
         **{side: _setting_json(getattr(comparison, side), comparison.split) for side in ("a", "b")},
         "model": comparison.a.model,
-        "scores": comparison.a.model,
         "split": comparison.split,
         **comparison.verdict.to_json(),
         "same_settings": comparison.same_settings,
