@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.made import PARAMS
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
@@ -15,36 +16,43 @@ from bukva.compare import records
 from bukva.core.errors import BukvaError
 from bukva.report import judge as report
 from bukva.report.page.build import judged_tries
+from bukva.tracking import journal
 
 BETTER = {"model.n_head": 8}
 WORSE = {"model.n_head": 2}
+SMALL = {"model.n_head": 1}
 EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009}
 
 
 @pytest.fixture
 def night(known, tmp_path, monkeypatch):
-    """Results of one seed each, and a training that makes those of other seeds; `trained` has their names."""
+    """Results of one seed each, and a DVC that makes those of other seeds; `trained` has their names."""
     trained = []
     monkeypatch.setattr(court, "experiments", lambda: list(known.made))
     monkeypatch.setattr(court, "results_of", lambda names: [known.made[name] for name in names])
     monkeypatch.setattr(court, "read_results", lambda _: list(known.made.values()))
-    monkeypatch.setattr(court, "_check_checkout", lambda *_: None)
+    monkeypatch.setattr(court, "digests", lambda _: {})
+    monkeypatch.setattr(court, "changes", lambda *_: iter(()))  # the checkout has the code and data of all
     monkeypatch.setattr(court, "git", lambda *_: b"")
+    monkeypatch.setattr(court, "read_yaml", lambda _: PARAMS)
+    monkeypatch.setattr(court, "free_name", lambda name: name)
 
     def make(name, seed, changes=(), **more):
         luck = np.random.default_rng(seed).normal(0, 0.004)
         named = name if seed == 1 else f"{name}-s{seed}"
         known(named, {**dict(changes), "train_gpt.seed": seed}, effect=EFFECTS[name], seed_effect=luck, **more)
 
-    def train(setting, seed, print_line):
-        trained.append(f"{setting.name}-s{seed}")
-        make(setting.name, seed, {"model.n_head": setting.result.params["model"]["n_head"]})
+    def run_experiment(name, assignments, *flags, log):
+        assert (flags, log) == (("--temp",), tmp_path / court.LOG)
+        values = {key: int(value) for key, _, value in (each.partition("=") for each in assignments)}
+        trained.append(name)
+        make(name.partition("-s")[0], values.pop("train_gpt.seed"), values)
 
-    monkeypatch.setattr(court, "_train", train)
+    monkeypatch.setattr(court, "run_experiment", run_experiment)
     make("base", 1)
     make("better", 1, BETTER)
     make("worse", 1, WORSE)
-    make.trained, make.known, make.folder = trained, known, tmp_path
+    make.trained, make.known, make.folder, make.run_experiment = trained, known, tmp_path, run_experiment
     return make
 
 
@@ -54,6 +62,10 @@ def begin(level=0.1):
 
 def judge(name):
     return court.judge(name, book.read_ledger(), lambda _: None)
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["judge", *arguments])
 
 
 def test_a_clear_gain_is_kept_after_four_seeds_and_becomes_the_baseline_with_all_its_seeds(night) -> None:
@@ -69,16 +81,11 @@ def test_a_clear_gain_is_kept_after_four_seeds_and_becomes_the_baseline_with_all
     assert ledger.n_trainings == 16
 
 
-def test_a_try_that_is_worse_is_discarded_after_one_seed_and_the_baseline_stays(night) -> None:
-    begin()
-    assert judge("worse").verdict == "discard"
-    assert len(night.trained) == 7
-    assert book.read_ledger().baseline.name == "base"
-
-
 def test_a_verdict_stays_however_often_a_try_is_judged_and_whatever_its_seed(night) -> None:
     begin()
     first = judge("worse")
+    assert (first.verdict, len(night.trained)) == ("discard", 7)  # after its first seed
+    assert book.read_ledger().baseline.name == "base"
     night("worse", 7, WORSE)  # the same settings with another seed, under another name
     assert judge("worse-s7") == judge("worse") == first
     assert len(book.read_ledger().tries) == 1
@@ -98,43 +105,42 @@ def test_the_ledger_grows_by_lines_and_survives_a_reset_of_the_checkout(night) -
 
 def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(night, monkeypatch) -> None:
     begin()
-    night("small", 1, {"model.n_head": 1})
-    train = court._train
+    night("small", 1, SMALL)
 
-    def killed(setting, seed, print_line):
-        if seed == 3:
+    def killed(name, *rest, **log):
+        if name == "small-s3":
             raise KeyboardInterrupt
-        train(setting, seed, print_line)
+        night.run_experiment(name, *rest, **log)
 
-    monkeypatch.setattr(court, "_train", killed)
-    with pytest.raises(KeyboardInterrupt):
-        judge("small")
+    with monkeypatch.context() as patch:
+        patch.setattr(court, "run_experiment", killed)
+        with pytest.raises(KeyboardInterrupt):
+            judge("small")
     assert book.read_ledger().open.trained.name == "small"
     with pytest.raises(
         BukvaError,
         match=r"^Try number 1 in the ledger \(small\) has no verdict yet\. To finish this try: `bukva judge small`\.",
     ):
         judge("worse")
-    monkeypatch.setattr(court, "_train", train)
     assert judge("small").trained.seeds[:4] == [1, 2, 3, 4]
     assert night.trained.count("small-s2") == 1
     assert len(book.read_ledger().tries) == 1
 
 
-def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monkeypatch, capsys) -> None:
+def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monkeypatch) -> None:
     ledger = begin()
-    night("small", 1, {"model.n_head": 1})
-    monkeypatch.setattr(court, "_train", lambda *_: 1 / 0)
+    night("small", 1, SMALL)
+    monkeypatch.setattr(court, "run_experiment", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         judge("small")
-    with pytest.raises(
-        BukvaError,
-        match=r"^worse cannot be given up, because it is not waiting for a verdict\. "
-        r"Run `bukva judge` to list all tries\.$",
-    ):
-        court.give_up("worse", book.read_ledger())
-    report.print_try(court.give_up("small", book.read_ledger()), ledger, as_json=False)
-    assert capsys.readouterr().out == "Discard small: this try was abandoned before it had a score.\n"
+    assert str(command("worse", "--give-up").exception) == (
+        "worse cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
+    )
+    done = command("small", "--give-up")
+    assert (done.exit_code, done.stdout) == (
+        3,
+        "Discard small: this try was abandoned before it had a score.\n",
+    )
     assert book.read_ledger().next_level == ledger.next_level
     assert judge("worse").number == 2
     assert len(report.chart_rows(book.read_ledger())[0]) == 1
@@ -146,40 +152,38 @@ def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_th
         killed.setattr(court, "complete_baseline", lambda *_: None)
         judge("better")
     assert len(book.read_ledger().baseline.seeds) == 4
-    assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
+    assert command("better").exit_code == 0
     assert len(book.read_ledger().baseline.seeds) == 8
 
 
-@pytest.mark.parametrize("file", ["evaluate.py", "split.py"])
-def test_a_try_that_changes_how_scores_are_made_is_refused_and_costs_nothing(night, file) -> None:
-    begin()
-    night("same", 1, BETTER, digests={file: "edited"})
-    with pytest.raises(BukvaError, match=rf"^same changes {re.escape(file)}, which affects how scores are computed\."):
-        judge("same")
-    assert book.read_ledger().tries == ()
-
-
+@pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("more", "why"),
     [
-        ({"digests": {"evaluate.py": "edited"}}, "same changes evaluate.py, which affects how scores are computed"),
-        ({"changes": {}}, "same differs from the baseline base only in its seed"),
+        ({"digests": {"evaluate.py": "edited"}}, "same changes evaluate.py, which affects how scores are computed."),
+        ({"digests": {"split.py": "edited"}}, "same changes split.py, which affects how scores are computed."),
+        ({"about": {"text": {"val": "3" * 64, "test": "2" * 64}}}, "same and base were scored on different val texts"),
+        ({"changes": {}}, "same differs from the baseline base only in its seed. A try must change parameters or code"),
         (None, "same: no experiment"),
     ],
 )
-def test_a_first_try_is_checked_before_the_baseline_is_trained(night, monkeypatch, change, why) -> None:
+def test_a_try_that_cannot_be_judged_is_refused_before_any_training_and_costs_nothing(
+    night, monkeypatch, more, why, begun
+) -> None:
     def results_of(names):
         if unknown := set(names) - night.known.made.keys():
             raise BukvaError(f"{unknown.pop()}: no experiment")
         return [night.known.made[name] for name in names]
 
     monkeypatch.setattr(court, "results_of", results_of)
-    if change is not None:
-        night("same", 1, **{"changes": BETTER, **change})
-    done = CliRunner().invoke(app, ["judge", "base", "same"])
-    assert str(done.exception).startswith(why)
-    assert night.trained == []
-    assert not (night.folder / book.FILE).exists()
+    if more is not None:
+        night("same", 1, **{"changes": BETTER, **more})
+    if begun:
+        begin()
+    before = list(night.trained)
+    assert str(command("base", "same").exception).startswith(why)
+    assert night.trained == before
+    assert book.read_ledger() == (replace(book.read_ledger(), tries=()) if begun else None)
 
 
 def test_a_group_of_seeds_counts_once_in_the_noise_floor_also_if_it_was_saved(night, monkeypatch) -> None:
@@ -193,9 +197,8 @@ def test_a_group_of_seeds_counts_once_in_the_noise_floor_also_if_it_was_saved(ni
     judge("worse")
     assert floors[0].df == 7
     assert floors[0].sd == pytest.approx(np.std(baseline.scores("val"), ddof=1), abs=1e-6)
-    other = replace(baseline, key="of another experiment")
-    records.merge([other])
-    night("small", 1, {"model.n_head": 1})
+    records.merge([replace(baseline, key="of another experiment")])
+    night("small", 1, SMALL)
     judge("small")
     assert floors[1].df == 7 + 7
 
@@ -204,50 +207,40 @@ def test_the_baseline_is_found_by_its_key_if_a_commit_gave_its_name_to_another_r
     begin()
     judge("better")
     night.known.made["better"] = night.known.made["worse"]  # its first seed is gone, and the name means another setting
-    night("small", 1, {"model.n_head": 1})
+    night("small", 1, SMALL)
     before = list(night.trained)
     assert judge("small").against == "better"
     assert court._recorded(book.read_ledger().baseline, "gpt").seeds == list(range(2, 9))
     assert not [name for name in night.trained[len(before) :] if name.startswith("better")]
 
 
-def test_a_try_on_another_text_is_refused(night) -> None:
-    begin()
-    night("same", 1, about={"text": {"val": "3" * 64, "test": "2" * 64}})
-    with pytest.raises(BukvaError, match="same and base were scored on different val texts"):
-        judge("same")
-
-
-def test_a_try_that_changes_the_seed_only_is_refused(night) -> None:
-    begin()
-    with pytest.raises(
-        BukvaError, match=r"^base-s2 differs from the baseline base only in its seed\. A try must change"
-    ):
-        judge("base-s2")
+def test_a_seed_that_was_trained_with_other_code_is_noticed_before_the_next_training(night, monkeypatch) -> None:
+    monkeypatch.setattr(court, "run_experiment", lambda name, *_, **__: night.trained.append(name))
+    with pytest.raises(BukvaError, match=r"^Seed 2 of base was trained with other code, data or parameters than base"):
+        begin()
+    assert night.trained == ["base-s2"]
 
 
 def test_the_last_report_is_about_the_winner_on_test_and_closes_the_ledger(night) -> None:
-    ledger = begin()
-    with pytest.raises(BukvaError, match="No try was kept"):
-        court.finish(ledger)
+    begin()
+    assert str(command("--final").exception).startswith("No try was kept")
     judge("better")
-    comparison = court.finish(book.read_ledger())
-    assert (comparison.split, comparison.a.name, comparison.b.name) == ("test", "base", "better")
-    assert len(comparison.verdict.seeds_b) == 8
+    done = command("--final", "--json")
+    (comparison,) = json.loads(done.stdout)
+    assert (comparison["split"], comparison["a"]["name"], comparison["b"]["name"]) == ("test", "base", "better")
+    assert comparison["seeds_b"] == list(range(1, 9))
+    assert records.looks_at_test("2" * 64) == 1
     with pytest.raises(BukvaError, match="is closed, because `bukva judge --final` has shown scores on test"):
         judge("worse")
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [("{", "Line 2 of .* is not valid"), ('{"event": "verdict"}', "Line 2 of"), ("7", "Line 2 of")],
-)
-def test_a_line_that_is_none_of_the_ledger_is_named(night, line, what) -> None:
+@pytest.mark.parametrize("line", ["{", '{"event": "verdict"}', '{"event": "other"}', "7"])
+def test_a_line_that_is_none_of_the_ledger_is_named(night, line) -> None:
     begin()
     for file in (book.FILE, book.COPY):
         with (night.folder / file).open("a", encoding="utf-8") as opened:
             opened.write(f"{line}\n")
-    with pytest.raises(BukvaError, match=what):
+    with pytest.raises(BukvaError, match=r"^Line 2 of reports/judge\.jsonl is not valid\."):
         book.read_ledger()
 
 
@@ -267,91 +260,91 @@ def test_val_may_flatter_the_winner_more_the_more_often_it_decided(night) -> Non
     ledger = begin()
     assert court.selection_bias(ledger) == 0
     judge("worse")
-    night("small", 1, {"model.n_head": 1})
+    night("small", 1, SMALL)
     judge("small")
     assert 0 < court.selection_bias(book.read_ledger()) < 0.01
 
 
-def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night, capsys) -> None:
+def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night) -> None:
     begin()
-    for name in ("worse", "better"):
-        report.print_try(judge(name), book.read_ledger(), as_json=False)
-    lines = capsys.readouterr().out.splitlines()
+    first, *_, said = command("worse").stdout.splitlines()[2:]
     number = r"[+-]0\.\d{3}"
     interval = f"95 % interval {number} to {number}"
-    assert re.fullmatch(
-        rf"Discard worse: no gain that would justify more seeds \({number} bits, {interval}\)\.", lines[0]
-    )
-    assert lines[1] == "Tries so far: 1, kept: 0. The significance level of the next try is 0.0055."
-    assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {interval}\. better is now the baseline\.", lines[2])
-    report.print_try(judge("better"), book.read_ledger(), as_json=True)
-    assert json.loads(capsys.readouterr().out)["verdict"] == "keep"
+    assert re.fullmatch(rf"Discard worse: no gain that would justify more seeds \({number} bits, {interval}\)\.", first)
+    assert said == "Tries so far: 1, kept: 0. The significance level of the next try is 0.0055."
+    *_, kept, _ = command("better").stdout.splitlines()
+    assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {interval}\. better is now the baseline\.", kept)
+    assert json.loads(command("better", "--json").stdout)["verdict"] == "keep"
 
 
-def test_the_table_of_a_night_has_its_tries_and_says_what_they_cost(night, capsys, monkeypatch) -> None:
+def test_the_verdict_goes_to_the_run_with_the_outputs_of_the_try(night, monkeypatch) -> None:
+    """The run may have another name, if the experiment was renamed."""
+    saved = []
+    runs = [("worse before it was renamed", night.known.made["worse"].lock), ("other", {})]
+    monkeypatch.setattr("bukva.compare.results.results_of", court.results_of)
+    monkeypatch.setattr(journal, "journal_of", lambda lock, _: next(run for run, its in runs if its == lock))
+    monkeypatch.setattr(journal, "save_note", lambda *note: saved.append(note))
+    begin()
+    command("worse")
+    assert saved == [("worse before it was renamed", {"bukva.judge": "discard", "bukva.try": "1"}, {})]
+
+
+def test_the_table_of_a_night_has_its_tries_and_says_what_they_cost(night, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     begin()
     judge("worse")
     judge("better")
-    report.print_ledger(book.read_ledger(), as_json=False)
-    shown = capsys.readouterr().out.replace("│", " ")
+    shown = command().stdout.replace("│", " ")
     assert re.search(r"1\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
     assert re.search(r"2\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}.*keep", shown)
     assert "Tries: 2, kept: 1, trainings: 17 (reports/judge.jsonl). The baseline is now better with" in shown
-    report.print_ledger(book.read_ledger(), as_json=True)
-    assert [each["verdict"] for each in json.loads(capsys.readouterr().out)["tries"]] == ["discard", "keep"]
+    assert [each["verdict"] for each in json.loads(command("--json").stdout)["tries"]] == ["discard", "keep"]
 
 
-def test_the_chart_has_each_try_beside_the_baseline_of_its_time(night) -> None:
+def test_the_page_of_experiments_charts_each_try_beside_the_baseline_of_its_time(night) -> None:
+    assert judged_tries() is None
     begin()
+    assert judged_tries() is None
     first = np.mean(book.read_ledger().first.bits)
     judge("better")
+    assert judged_tries()["sentence"].startswith("Tries: 1, kept: 1, trainings: 16 (reports/judge.jsonl).")
     judge("worse")
-    rows, steps = report.chart_rows(book.read_ledger())
+    ledger = book.read_ledger()
+    rows, steps = report.chart_rows(ledger)
     assert rows["verdict"].tolist() == ["keep", "discard"]
     assert rows["bits"][0] == pytest.approx(first - 0.2, abs=0.02)
-    ledger = book.read_ledger()
     assert rows["bits"].tolist() == pytest.approx([np.mean(each.trained.bits) for each in ledger.tries])
     assert steps["bits"].iloc[-1] == pytest.approx(np.mean(ledger.baseline.bits))
     assert (rows["low"] < rows["bits"]).all()
     assert steps["bits"].tolist() == pytest.approx([first, first - 0.2, first - 0.2], abs=0.02)
-    assert report.chart(book.read_ledger())["layer"]
+    assert report.chart(ledger)["layer"]
 
 
-def test_the_page_of_experiments_has_the_tries_as_soon_as_one_is_decided(night) -> None:
-    assert judged_tries() is None
-    begin()
-    assert judged_tries() is None
-    judge("better")
-    assert judged_tries()["sentence"].startswith("Tries: 1, kept: 1, trainings: 16 (reports/judge.jsonl).")
+NO_LEDGER = "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE"
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
         (["a", "b", "c"], "judge: got 3 names. Give the name of a try, or the names of a baseline and a try."),
-        (["better"], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE better`."),
-        ([], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`."),
-        (["--final"], "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`."),
+        (["better"], f"{NO_LEDGER} better`."),
+        ([], f"{NO_LEDGER} TRY`."),
+        (["--final"], f"{NO_LEDGER} TRY`."),
         (["--give-up"], "judge --give-up: the name of the try is missing. To list the tries: `bukva judge`."),
-        (
-            ["better", "--give-up"],
-            "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE TRY`.",
-        ),
+        (["better", "--give-up"], f"{NO_LEDGER} TRY`."),
     ],
 )
 def test_a_command_without_a_ledger_says_how_to_begin_one(night, arguments, what) -> None:
-    done = CliRunner().invoke(app, ["judge", *arguments])
+    done = command(*arguments)
     assert (done.exit_code, str(done.exception)) == (1, what)
     assert not (night.folder / book.FILE).exists()
 
 
 def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
-    begin()
-    assert CliRunner().invoke(app, ["judge", "base", "worse"]).exit_code == 3
-    assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
-    done = CliRunner().invoke(app, ["judge", "base", "worse"])
-    assert str(done.exception) == (
+    assert command("base", "worse").exit_code == 3
+    assert command("base").exit_code == 0  # it has all its seeds
+    assert command("better").exit_code == 0
+    assert str(command("base", "worse").exception) == (
         "judge: base is not the baseline of the ledger. The baseline is better. Give only the name of the try: "
         "`bukva judge worse`."
     )
@@ -378,8 +371,14 @@ def test_the_command_trains_missing_seeds_by_dvc_and_exits_with_the_verdict(proj
 
 
 @pytest.mark.slow
-def test_a_training_needs_the_code_of_its_try(project, bukva) -> None:
+def test_a_training_needs_the_code_of_its_try_and_a_failure_says_why(project, bukva) -> None:
     project.run("dvc", "exp", "run", "--temp", "-n", "seven", "-S", "model.n_layer=7")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(court, "assignments_for", lambda *_: ["model.n_layer=13"])  # which fails
+        assert str(bukva("judge", "HEAD", "seven").exception) == (
+            "Experiment HEAD-s1339 failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky (log: "
+            f"{project.folder / court.LOG})."
+        )
     (project.folder / "code" / "one.py").write_text("edited", encoding="utf-8")
     done = bukva("judge", "HEAD", "seven")
     assert re.match(

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.cli import comparing, judging
+from bukva.cli import comparing
 from bukva.cli import stage as cli
 from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
@@ -33,7 +33,7 @@ app = typer.Typer(
     epilog="To run the pipeline, use DVC: `dvc repro`, or `dvc exp run -S model.n_head=8`.",
     **cli.STYLE,
 )
-for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify, judging.judge):
+for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify, comparing.judge):
     app.command()(command)
 
 

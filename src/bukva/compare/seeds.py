@@ -65,10 +65,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     for seed in missing:
         name = free_name(f"{model}-s{seed}")
-        try:
-            run_experiment(name, [f"{seed_name(model)}={seed}"], "--queue", log=root / LOG)
-        except BukvaError as error:
-            raise BukvaError(f"DVC cannot queue seed {seed}: {error}") from None
+        run_experiment(name, [f"{seed_name(model)}={seed}"], "--queue", log=root / LOG)
         yield f"seed {seed}: queued as {name}"
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE

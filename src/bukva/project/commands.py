@@ -73,7 +73,7 @@ def run_experiment(
         if process.returncode:
             output.seek(start)
             why = why_failed(output.read()) or f"`dvc exp run` failed with exit status {process.returncode}"
-            raise BukvaError(f"{why}. The output of DVC is in {log}.")
+            raise BukvaError(f"Experiment {name} failed: {why} (log: {log}).")
 
 
 def _options(assignments: Iterable[str]) -> list[str]:

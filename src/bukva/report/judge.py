@@ -1,7 +1,6 @@
-"""Print and draw the verdicts of `bukva judge` on tries, which are settings that change the baseline."""
+"""Print and draw the verdicts of `bukva judge`."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from statistics import fmean
 
@@ -9,7 +8,6 @@ import pandas as pd
 
 from bukva.compare.judge import selection_bias
 from bukva.compare.ledger import FILE, Ledger, Try
-from bukva.compare.statistics.estimate import quantile
 from bukva.core.words import count
 from bukva.report import charts
 from bukva.report.terminal import show
@@ -23,30 +21,19 @@ SENTENCES = {
 COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"], "cannot tell": "#3f8fd2"}
 
 
-def line_printer(*, quiet: bool) -> Callable[[str], None]:
-    """Return a function that prints a line without buffering, or, for JSON output (`quiet`), prints nothing."""
-    return (lambda _: None) if quiet else lambda line: print(line, flush=True)
-
-
-def interval(judged: Try) -> tuple[float, float]:
-    """Return the 95 % interval of a try's difference from the baseline as (low, high), in bits per character."""
-    margin = quantile(0.975, judged.df) * judged.se
-    return judged.difference - margin, judged.difference + margin
-
-
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
     """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try."""
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
         return
-    if not judged.trained.seeds:
-        print(f"Discard {judged.trained.name}: this try was abandoned before it had a score.")
+    name, seeds = judged.trained.name, len(judged.trained.seeds)
+    if not seeds:
+        print(f"Discard {name}: this try was abandoned before it had a score.")
         return
-    low, high = interval(judged)
-    size = f"{abs(judged.difference):.3f} bits, 95 % interval {low:+.3f} to {high:+.3f}"
-    if not judged.kept:
-        size = f"{judged.difference:+.3f} bits, 95 % interval {low:+.3f} to {high:+.3f}"
-    print(SENTENCES[judged.verdict].format(name=judged.trained.name, size=size, seeds=len(judged.trained.seeds)))
+    low, high = judged.interval
+    difference = f"{abs(judged.difference):.3f}" if judged.kept else f"{judged.difference:+.3f}"
+    size = f"{difference} bits, 95 % interval {low:+.3f} to {high:+.3f}"
+    print(SENTENCES[judged.verdict].format(name=name, size=size, seeds=seeds))
     kept = sum(each.kept for each in ledger.decided)
     print(
         f"Tries so far: {len(ledger.decided)}, kept: {kept}. The significance level of the next try is "
@@ -55,19 +42,23 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
-    """Print all tries as a table with a summary below, or as JSON."""
+    """Print all tries as a table with a summary below, or the ledger as JSON."""
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
     header = "try", "name", "changed", "seeds", "difference", "95 % interval", "verdict"
-    show(
-        f"Tries (on average, at most {ledger.level:.0%} of the decisions to keep a try are wrong)",
-        header,
-        map(_row, ledger.tries),
-        justify="left",
-    )
+    title = f"Tries (on average, at most {ledger.level:.0%} of the decisions to keep a try are wrong)"
+    show(title, header, map(_row, ledger.tries), justify="left")
     print(sentence(ledger))
-    print_selection_bias(ledger)
+    print(selection_bias_sentence(ledger))
+
+
+def _row(each: Try) -> list[str]:
+    numbers = ["", "", ""]
+    if each.trained.seeds:
+        low, high = each.interval
+        numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+    return [str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict or "open"]
 
 
 def sentence(ledger: Ledger) -> str:
@@ -80,20 +71,9 @@ def sentence(ledger: Ledger) -> str:
     )
 
 
-def _row(each: Try) -> list[str]:
-    if not each.trained.seeds:
-        return [str(each.number), each.trained.name, each.change_summary, "", "", "", each.verdict or "open"]
-    low, high = interval(each)
-    numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
-    return [str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict]
-
-
-def print_selection_bias(ledger: Ledger) -> None:
-    """Print an upper bound on the selection bias in the score of the last kept try on val.
-
-    Tries are kept or discarded by their scores on val, so a part of a good score may be luck.
-    """
-    print(
+def selection_bias_sentence(ledger: Ledger) -> str:
+    """Return a sentence with an upper bound on the luck in the score of the last kept try on val."""
+    return (
         "Tries are kept or discarded by their scores on val. By this selection alone, the score of the last kept try "
         f"on val may be too good by up to {selection_bias(ledger):.3f} bits (docs/research.md)."
     )
@@ -107,14 +87,14 @@ def chart(ledger: Ledger) -> charts.Spec:
 
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a table of the tries with a verdict and a score, and one of the baseline's score after each of them."""
+    """Return the tables that `charts.tries` draws: a row per try with a score, and the baseline after each of them."""
     rows = []
     steps = [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:
         if not each.trained.seeds:  # the try was abandoned before it had a score
             continue
         bits = fmean(each.trained.bits)
-        low, high = (bits - each.difference + bound for bound in interval(each))
+        low, high = (bits - each.difference + bound for bound in each.interval)
         rows.append(
             {
                 "number": each.number,
