@@ -19,7 +19,7 @@ PARAMS = {
     "tokenize": {"kind": "char", "vocab_size": 257},
     "split": {"test": 0.05},
     "model": {"n_head": 4},
-    "train_bigram": {"seed": 1337, "optimizer": "adamw"},
+    "train_bigram": {"seed": 1337, "learning_rate": 0.1},
     "train_gpt": {"seed": 1337, "optimizer": "muon"},
     "sample": {"seed": 1337},
 }

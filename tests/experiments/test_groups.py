@@ -1,6 +1,7 @@
 """Seed groups: which results are one, by what dvc.lock records of them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from experiments.made import ABOUT, NUMERICS, result
@@ -27,7 +28,7 @@ def test_seeds_make_a_group_in_their_order(made):
 
 
 def test_what_the_training_does_not_need_makes_no_other_training(made):
-    others = [{key: 5} for key in ("train_bigram.seed", "train_bigram.optimizer", "sample.seed")]
+    others = [{key: 5} for key in ("train_bigram.seed", "train_bigram.learning_rate", "sample.seed")]
     results = [made("a"), *(made(f"b{number}", change) for number, change in enumerate(others))]
     results += [made(file, digests={file: "9"}) for file in ("bigram.py", "evaluate.py")]
     assert [len(group.members) for group in groups(results, "gpt")] == [1]
@@ -60,6 +61,21 @@ def test_one_seed_on_two_machines_counts_as_two_seeds(made):
 def test_incomplete_results_are_in_no_group(made):
     results = [replace(made("a"), problem="stage evaluate has not run"), replace(made("b"), scores={})]
     assert grouped(results) == []
+
+
+def test_the_journals_are_read_once_for_the_durations_of_all_settings(made, monkeypatch):
+    read = []
+
+    def training(name, heads, started_at, ended_at, **more):
+        params = dict(made(name, {"model.n_head": heads}).flat_params)
+        start = {"stage": "train-gpt", "restored": False, "params": params, "at": started_at} | more
+        return SimpleNamespace(start=start, status=lambda: ("FINISHED", ended_at))
+
+    journals = [training("x", 2, 0, 7000), training("y", 3, 0, 11000), training("z", 3, 0, 1000, restored=True)]
+    monkeypatch.setattr("bukva.compare.groups.read_journals", lambda: read.append("all") or journals)
+    settings = groups([made(f"heads {n}", {"model.n_head": n}) for n in (2, 3, 5)], "gpt")
+    assert [setting.seconds for setting in settings] == [7, 11, None]
+    assert read == ["all"]
 
 
 def test_a_family_is_a_text_a_model_and_an_optimizer(made):

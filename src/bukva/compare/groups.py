@@ -29,19 +29,13 @@ TEXT_SECTIONS = "download", "clean", "split"  # sections of params.yaml that dec
 
 @dataclass(frozen=True)
 class Member:
-    """One training of a model. Several results share it if they differ only in parameters of later stages.
+    """One training of a model. Several results share it if they differ only in parameters of later stages."""
 
-    result: the first result that uses the training.
-    numerics: digest of the package versions, processor, precision and threads of the training.
-    names: names of all results that use the training.
-    differing: differing parameters, as "key=value, ...", of each result whose parameters differ from those of `result`.
-    """
-
-    result: Result
+    result: Result  # the first result that uses the training
     seed: int
-    numerics: str
-    names: tuple[str, ...]
-    differing: Mapping[str, str]
+    numerics: str  # digest of the package versions, processor, precision and threads
+    names: tuple[str, ...]  # of all results that use the training
+    differing: Mapping[str, str]  # name -> "key=value, ...", the parameters that differ from those of `result`
 
 
 class Durations:
@@ -83,17 +77,12 @@ class Setting:
     """All trainings of a model with the same parameters and code, sorted by seed.
 
     Two trainings with the same seed are two members if their numerics differ.
-
-    name: name of the experiment that the user gave; by default, the first name of the first member.
-    key: digest of everything that is equal in all trainings of the setting (see the docstring of this module).
-    family: digest of the held-out text, `model` and the optimizer. Settings of one family share the estimate of the
-        standard deviation between seeds.
     """
 
-    name: str
+    name: str  # that the user gave; by default, the first name of the first member
     model: str
-    key: str
-    family: str
+    key: str  # digest of everything that is equal in all trainings of the setting
+    family: str  # digest of held-out text, model and optimizer; one noise floor holds for a family
     members: tuple[Member, ...]
     durations: Durations
 
@@ -104,7 +93,6 @@ class Setting:
 
     @property
     def seeds(self) -> list[int]:
-        """Seed of each training, in ascending order."""
         return [member.seed for member in self.members]
 
     @property
@@ -120,7 +108,6 @@ class Setting:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters of the model."""
         return int(self.result.about["models"][self.model]["parameters"])
 
     @property
@@ -168,7 +155,8 @@ def _setting(key: str, results: list[Result], model: str, durations: Durations) 
         Member(same[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in same)), _differing(same))
         for (seed, numerics), same in sorted(by_training.items(), key=lambda item: item[0])
     )
-    family = digest([results[0].about["text"], model, results[0].params[f"train_{model}"]["optimizer"]])
+    optimizer = results[0].params[f"train_{model}"].get("optimizer", "adamw")  # which the bigram always has
+    family = digest([results[0].about["text"], model, optimizer])
     return Setting(members[0].names[0], model, key, family, members, durations)
 
 
@@ -195,7 +183,6 @@ def seed_name(model: str) -> str:
 
 
 def seed_of(lock: StageRecords, model: str) -> int:
-    """Return the seed with which a model was trained."""
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
@@ -203,11 +190,7 @@ def seed_of(lock: StageRecords, model: str) -> int:
 
 
 def check_has(result: Result, model: str, split: str) -> None:
-    """Check that a result has scores of `model` on `split`.
-
-    Raises:
-        BukvaError: the scores are missing. The message says which scores exist.
-    """
+    """Raise a BukvaError if a result has no scores of `model` on `split`."""
     name, texts = result.revision.name, result.about["text"]
     # an older result may have a model that no longer exists
     models = [known for known in result.about["models"] if known in trained_models()]
@@ -236,7 +219,6 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
 
 
 def _settings_of_texts(a: Result, b: Result) -> str:
-    """List the differing parameters that affect the text, as " (key: value in b and value in a, ...)"."""
     keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
     differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
     named = ", ".join(f"{key}: {b.flat_params[key]} and {a.flat_params.get(key)}" for key in differing)
