@@ -15,6 +15,8 @@ from bukva.project.revisions import (
     head_or_empty,
     load_files,
     resolve,
+    valid_name,
+    why_failed,
 )
 from bukva.project.revisions import git as run_git
 
@@ -133,3 +135,25 @@ def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
     assert {name: run_git("show", f"{made}:./{name}") for name in files} == files
     assert {name: file_at(made, name) for name in files} == files
     assert {file_at(*key) for key in [(made, "missing"), (made, "deep"), ("", "a"), ("f" * 40, "a")]} == {b""}
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("", ""),
+        ("Running stage 'clean':\n", ""),
+        ("> python\na mistake.\n\nERROR: failed to reproduce 'clean': exited with 1\n", "stage clean: a mistake"),
+        ("no memory\nTo return to the last commit: `git checkout`\nERROR: failed to reproduce 'split': failed",
+         "stage split: no memory"),
+        ("ERROR: failed to reproduce 'split': failed", "stage split"),
+        ("Reproducing\nERROR: the experiment 'a' already exists.\nERROR: another", "the experiment 'a' already exists"),
+    ],
+)  # fmt: skip
+def test_the_cause_of_a_failure_is_the_last_line_of_its_stage_or_the_error_of_dvc(printed, why):
+    assert why_failed(printed) == why
+
+
+def test_an_experiment_can_be_named_after_any_revision():
+    assert [valid_name(name) for name in ("HEAD~1-s2", "team/wide", "широкий", "v1.2")] == [
+        "HEAD-1-s2", "team-wide", "широкий", "v1.2",
+    ]  # fmt: skip

@@ -32,28 +32,20 @@ class Trained:
 
 @dataclass(frozen=True)
 class Try:
-    """A change of parameters or code, and the last test of this change against the baseline.
-
-    changed: parameters that differ from the baseline, by dotted name, as (value in the baseline, value in this try).
-    code: paths of the files and folders of code that differ from the baseline.
-    difference, se, df: of the try minus the baseline, on val.
-    text_se: standard error from the choice of the text alone.
-    p: smallest p-value of the looks that may keep this try, each corrected for the number of looks.
-    level: significance level at which the try was tested.
-    """
+    """A change of parameters or code, and the last test of this change against the baseline."""
 
     number: int  # 1 for the first try of the ledger
     trained: Trained
     against: str  # name of the baseline
-    changed: Mapping[str, Sequence[Any]]
-    code: Sequence[str]
+    changed: Mapping[str, Sequence[Any]]  # dotted name of a parameter -> value in the baseline, value in this try
+    code: Sequence[str]  # files and folders of code that differ from the baseline
     verdict: str = ""  # keep, discard or cannot tell; "" until there is one
-    difference: float = 0.0
+    difference: float = 0.0  # try minus baseline on val, with its standard error and degrees of freedom
     se: float = 0.0
     df: float = 0.0
-    text_se: float = 0.0
-    p: float = 1.0
-    level: float = 0.0
+    text_se: float = 0.0  # standard error from the choice of the text alone
+    p: float = 1.0  # smallest of the looks that may keep this try, each corrected for the number of looks
+    level: float = 0.0  # at which the try was tested
 
     @property
     def kept(self) -> bool:
@@ -73,25 +65,17 @@ class Try:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All tries of a ledger file.
+    """All tries of a ledger file."""
 
-    level: upper limit of the expected fraction of wrong decisions among all decisions to keep a try.
-    model: name of the model whose scores decide.
-    first: baseline with which the ledger began.
-    baseline: baseline with which the next try is compared: the last kept try, or `first`.
-    final: {"verdict": final verdict on test}. After it, the ledger is closed: no further tries are accepted.
-    """
-
-    level: float
-    model: str
-    first: Trained
-    baseline: Trained
+    level: float  # upper limit of the expected fraction of wrong decisions among all decisions to keep a try
+    model: str  # whose scores decide
+    first: Trained  # baseline with which the ledger began
+    baseline: Trained  # the last try that was kept, or `first`
     tries: Sequence[Try] = ()
-    final: Mapping[str, Any] = field(default_factory=dict)
+    final: Mapping[str, Any] = field(default_factory=dict)  # {"verdict": that on test}; the ledger is then closed
 
     @property
     def decided(self) -> list[Try]:
-        """All tries that have a verdict."""
         return [each for each in self.tries if each.verdict]
 
     @property
@@ -101,7 +85,6 @@ class Ledger:
 
     @property
     def next_level(self) -> float:
-        """Significance level at which the next change is tested."""
         return next_level([each.p for each in self.decided], [each.kept for each in self.decided], self.level)
 
     @property
@@ -118,7 +101,6 @@ class Ledger:
         return groups | {each.key: each.bits for each in (self.first, self.baseline)}
 
     def find(self, key: str) -> Try | None:
-        """Return the try whose settings have the digest `key`."""
         return next((each for each in self.tries if each.trained.key == key), None)
 
 

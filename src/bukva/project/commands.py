@@ -122,8 +122,7 @@ def descriptions() -> dict[str, str]:
 def options(name: str) -> list[str]:
     """Return the recipe `name` as arguments of `dvc exp run`, for example ["-S", "model.n_head=4", "-S", ...].
 
-    Raises:
-        BukvaError: the recipe does not exist, has an invalid key or value, or has a value that a shell would change.
+    Raise a BukvaError if it does not exist, or has an invalid key or value, or a value that a shell would change.
     """
     path = RECIPES / f"{name}.yaml"
     if not path.exists():
@@ -145,11 +144,7 @@ def options(name: str) -> list[str]:
 
 
 def overrides(settings: Sequence[str]) -> "list[Override]":
-    """Parse the texts after options `-S`, such as `model.n_head=2,4`, with Hydra.
-
-    Raises:
-        BukvaError: Hydra cannot parse one of the options.
-    """
+    """Parse the texts after options `-S`, such as `model.n_head=2,4`, with Hydra. A mistake is a BukvaError."""
     from dvc.utils.hydra import to_hydra_overrides
     from hydra.errors import HydraException
 
@@ -162,11 +157,7 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
 
 
 def values_of(override: "Override") -> list[str]:
-    """Return one text `KEY=VALUE` for each value of a parsed option `-S`.
-
-    Raises:
-        BukvaError: the option has an interval instead of a list of values.
-    """
+    """Return one text `KEY=VALUE` for each value of a parsed option `-S`. An interval is a BukvaError."""
     key = override.key_or_group
     if override.is_interval_sweep():
         raise BukvaError(
@@ -178,11 +169,7 @@ def values_of(override: "Override") -> list[str]:
 
 
 def params_with(settings: Sequence[str]) -> Params:
-    """Return the parameters that params.yaml would have with options `-S`, validated. The file does not change.
-
-    Raises:
-        BukvaError: the resulting parameters are not valid.
-    """
+    """Return the parameters that params.yaml would have with options `-S`. Parameters that are not valid raise."""
     from dvc.exceptions import DvcException
     from dvc.utils.hydra import apply_overrides
 

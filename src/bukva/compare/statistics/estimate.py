@@ -65,7 +65,7 @@ class Estimate:
 
 
 def quantile(probability: float, df: float) -> float:
-    """Return the quantile of Student's t distribution with `df` degrees of freedom at `probability`."""
+    """Return a quantile of Student's t distribution."""
     return float(stdtrit(df, probability))
 
 
@@ -84,12 +84,10 @@ CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no va
 
 
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
-    """Return the smallest true difference between two settings that 80 % of comparisons detect, in bits per character.
+    """Return the smallest true difference that 80 % of comparisons of two settings with k >= 2 seeds each detect.
 
-    k: number of seeds of each setting, at least 2.
-    sd: standard deviation between seeds. If `paired`, it is that of the difference between two trainings with the same
-        seed, otherwise that of the score of one training.
-    paired: whether the trainings of the two settings are paired by seed.
+    sd: standard deviation of the score of one training or, if the trainings are `paired` by seed, of the difference
+        between two trainings with the same seed.
     text: variance from the choice of the text, and its degrees of freedom.
     """
     seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))

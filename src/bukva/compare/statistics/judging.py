@@ -114,5 +114,5 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 
 def _share(n: int) -> float:
-    """Return the fraction of a budget that the next test may spend, after n tests that have each spent a part of it."""
+    """Return the fraction of a budget that the next test may spend, after n tests have spent a part of it."""
     return (n + 1) ** -POWER / ZETA

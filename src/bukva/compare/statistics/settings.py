@@ -32,7 +32,7 @@ class SeedSums:
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Combine one or more trainings, each given as its seed and its (G,) losses on the units in bits."""
+        """Combine trainings, each given as its seed and its (G,) losses on the units in bits."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 

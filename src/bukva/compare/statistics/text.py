@@ -74,11 +74,7 @@ class Units:
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """Convert the (N,) losses of all characters in nats to the (G,) total losses of the units in bits.
-
-        Raises:
-            BukvaError: the loss of a character is not finite.
-        """
+        """Convert the (N,) losses of all characters in nats, which must be finite, to those of the units in bits."""
         if len(nats) != self.edges[-1]:
             raise ValueError(f"{len(nats)} scores for {self.edges[-1]} characters")
         sums = np.add.reduceat(nats, self.edges[:-1], dtype=np.float64)
@@ -138,11 +134,11 @@ class AuthorEffect:
 
 @dataclass(frozen=True)
 class Authors:
-    """Differences between two models on the works of each author."""
+    """Differences between two models on the works of each author, sorted by name, and the number of each sign."""
 
-    effects: tuple[AuthorEffect, ...]  # one for each author, sorted by the name of the author
-    better: int  # number of authors whose works model B predicts better than model A
-    worse: int  # number of authors whose works model B predicts worse than model A
+    effects: tuple[AuthorEffect, ...]
+    better: int
+    worse: int
 
     @property
     def deciding(self) -> list[AuthorEffect]:
