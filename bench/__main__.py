@@ -10,25 +10,14 @@ from typing import Annotated
 
 import typer
 
-from bench import generation, gpu, pipeline, race, report, text, updates
+from bench import gpu, report, rows
 from bench.measure import ROOT, machine
-from bench.rows import Measure
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
 from bukva.core.progress import duration
 
-ROWS: dict[str, Measure] = {
-    "race": race.race,
-    "a100": race.a100,
-    "default": updates.default,
-    "training": updates.training,
-    "generation": generation.generation,
-    "counting": text.counting,
-    "repro": pipeline.repro,
-    "ruslit": pipeline.ruslit,
-    "gpu": gpu.gpu,
-}
+ROWS = {**rows.ROWS, "gpu": gpu.gpu}
 REPORTS = ROOT / "reports"
 UNFINISHED = ROOT / ".bukva" / "bench.json"  # rows of a run that was interrupted, or in which other rows failed
 

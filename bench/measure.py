@@ -1,4 +1,4 @@
-"""Measure the seconds and the memory of processes.
+"""Measure the seconds and the memory of processes: jobs, and commands in clones of the last commit.
 
 Every measurement starts a new process, so that no implementation uses caches, memory or threads of another one.
 """
@@ -15,35 +15,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ruamel.yaml import YAML
+
+from bukva.config.load import read_yaml
 from bukva.core.errors import BukvaError
+from bukva.core.files import resolve_path
 from bukva.core.machine import CPUINFO, n_cores, processor
 
 ROOT = Path(__file__).resolve().parents[1]
 T = TypeVar("T")
+NOT_INHERITED = "DVC_", "MLFLOW_", "PYTHON", "BUKVA_MIRROR"  # prefixes of variables that can point to another project
 BF16_FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result and cost of one process.
+    """Result and cost of one process."""
 
-    seconds: wall time of the process, without the time that the process itself excludes as `untimed`.
-    peak_bytes: peak resident memory of the process, or of the largest child process that it waited for.
-    values: values that the process returned.
-    """
-
-    seconds: float
-    peak_bytes: int
-    values: dict[str, Any] = field(default_factory=dict)
+    seconds: float  # wall time, without the time that the process itself excludes as `untimed`
+    peak_bytes: int  # peak resident memory of the process, or of the largest child process that it waited for
+    values: dict[str, Any] = field(default_factory=dict)  # what the process returned
 
 
 def job(name: str, **arguments: Any) -> Outcome:
-    """Run a job of bench.job in a new process.
+    """Run a job of bench.jobs in a new process.
 
     Raises:
         BukvaError: the job failed. The message is the job's own, or the command and the last line of its traceback.
     """
-    outcome = command([sys.executable, "-m", "bench.job", name, json.dumps(arguments, default=str)])
+    outcome = command([sys.executable, "-m", "bench.jobs", name, json.dumps(arguments, default=str)])
     values = json.loads(outcome.values["printed"].splitlines()[-1])
     if "error" in values:
         raise BukvaError(values["error"])
@@ -52,8 +52,6 @@ def job(name: str, **arguments: Any) -> Outcome:
 
 def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> Outcome:
     """Run a command in a folder and return its cost, with its output as the value `printed`.
-
-    environment: by default, the environment of this process with bukva first on the path.
 
     Raises:
         BukvaError: the command failed. The message contains the command and the last line of its output.
@@ -75,15 +73,13 @@ def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str
 
 
 def path_with(first: str) -> str:
-    """Return the caller's PYTHONPATH with another folder before it."""
     return os.pathsep.join(filter(None, [first, os.environ.get("PYTHONPATH")]))
 
 
 def in_turn(n: int, *functions: Callable[[int], T]) -> list[list[T]]:
     """Call each function n times, with the number of the run as argument, and return the results by function.
 
-    The calls are interleaved, and each run begins with the next function: A B, B A, A B. So other load on the machine
-    affects all functions alike.
+    Each run begins with the next function (A B, B A, A B), so other load on the machine affects all alike.
     """
     results: list[list[T]] = [[] for _ in functions]
     for run in range(n):
@@ -107,6 +103,51 @@ def machine() -> dict[str, Any]:
     flags = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
     bf16 = [name for flag, name in BF16_FLAGS.items() if re.search(rf"\b{flag}\b", flags)]
     return {"cpu": processor(), "cores": n_cores(), "bf16": bf16}
+
+
+# ---- clones
+
+
+def clone(folder: Path) -> Path:
+    """Clone the last commit, without uncommitted changes, and return the folder."""
+    command(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)])
+    return folder
+
+
+def dvc(folder: Path, *arguments: str) -> Outcome:
+    """Run DVC in a clone."""
+    return command([str(Path(sys.executable).with_name("dvc")), *arguments], folder, environment(folder))
+
+
+def stage(folder: Path, name: str, params: dict[str, Any]) -> Outcome:
+    """Write these parameters into a clone and run a stage there, as DVC would run it."""
+    write_params(folder, params)
+    return command(
+        [sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": path_with("src")}
+    )
+
+
+def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of params.yaml with changes, given by section."""
+    raw = read_yaml(ROOT / "params.yaml")
+    for section, values in changes.items():
+        raw[section].update(values)
+    return raw
+
+
+def write_params(folder: Path, params: dict[str, Any]) -> None:
+    YAML().dump(params, folder / "params.yaml")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment for commands in a clone, without variables that point to another project."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    own = {"PATH": path, "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache")}
+    mirror = os.environ.get("BUKVA_MIRROR")
+    if mirror is not None:  # a relative path would be wrong in the folder of the clone
+        own["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve_path(mirror).absolute())
+    return kept | own
 
 
 def _last_line(file: Any) -> str:

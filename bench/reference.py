@@ -21,8 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import report
-from bench.clone import clone, dvc, environment
-from bench.measure import ROOT, command, machine
+from bench.measure import ROOT, clone, command, dvc, environment, machine
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text

@@ -1,18 +1,20 @@
-"""The table of results, for the terminal, reports/bench.json and reports/bench.md."""
+"""Lines of results, and their table for the terminal, reports/bench.json and reports/bench.md."""
 
 import importlib.metadata
+import math
 import platform
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.rows import MORE_IS_BETTER, Line
 from bukva.core.files import write_json, write_text
 from bukva.core.progress import duration, quantity
 
 # Content of reports/bench.json: `commit`, `machine`, `versions` and `rows`. Each row, by name, has its `lines` and the
 # `seconds` that measuring it took.
 Results = dict[str, Any]
+MORE_IS_BETTER = {"chars/s", "%"}  # units of which more is better; of all other units, less is better
 PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 HEADER = ("row", "what", "n", "ours", "plain", "ratio", "required", "met")
 INTRODUCTION = """\
@@ -22,13 +24,58 @@ ratio is how many times better ours is: the geometric mean of n pairs, with a 95
 logarithms) if n is at least 2. Where nothing is compared, the worst run must meet the requirement."""
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """How many times better bukva is than the plain implementation, with a 95 % interval (None for a single pair)."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: a quantity, with one value for each run of bukva and of the plain implementation."""
+
+    what: str
+    unit: str
+    ours: list[float]
+    plain: list[float]  # pairs with `ours`; empty if nothing is compared
+    required: float | None = None  # minimum of the ratio; without `plain`, the bound that the worst run must meet
+
+    @property
+    def ratio(self) -> Ratio:
+        """Geometric mean of the ratios of all pairs, with the interval of the mean logarithm by Student's t."""
+        from bukva.compare.statistics.estimate import Estimate
+
+        sign = 1 if self.unit in MORE_IS_BETTER else -1
+        logs = [sign * math.log(ours / plain) for ours, plain in zip(self.ours, self.plain, strict=True)]
+        mean, n = statistics.fmean(logs), len(logs)
+        if n == 1:
+            return Ratio(math.exp(mean), None)
+        low, high = Estimate.of(mean, [(statistics.variance(logs) / n, n - 1)]).interval
+        return Ratio(math.exp(mean), (math.exp(low), math.exp(high)))
+
+    @property
+    def worst(self) -> float:
+        """Worst value of `ours`."""
+        return min(self.ours) if self.unit in MORE_IS_BETTER else max(self.ours)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the requirement is met; None without a requirement."""
+        if self.required is None:
+            return None
+        if self.plain:
+            return self.ratio.value >= self.required
+        return self.worst >= self.required if self.unit in MORE_IS_BETTER else self.worst <= self.required
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect the times."""
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def save(results: Results, folder: Path) -> None:
-    """Write bench.json and bench.md."""
     write_json(folder / "bench.json", results)
     write_text(folder / "bench.md", page(results))
 

@@ -1,66 +1,204 @@
-"""One line of the table of results: the measured values of all runs, and the statistics computed from them."""
+"""The rows of the benchmark: each function measures one row, in a folder that all rows share.
 
-import math
-import statistics
+The first line of a docstring describes the row.
+"""
+
+import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-Job = Callable[..., dict[str, Any]]
-MORE_IS_BETTER = {"chars/s", "%"}  # units of which more is better; of all other units, less is better
+from bench.jobs import BABY, N_CHARS, ORDER, Changes
+from bench.measure import clone, dvc, in_turn, job, machine, params_with, stage, write_params
+from bench.plain import nanogpt
+from bench.report import Line
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
+from bukva.text.collection import TEXT
+
+ON_CPU = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
+SEEDS = (11, 12, 13, 14, 15)  # not the seeds with which the recipes of the race were chosen
+PAIRS = 5  # runs of both sides of a comparison
+RUNS = 3  # runs of a measurement without another side
+SPLIT: Changes = {"split": {"train": 0.98, "val": 0.01, "test": 0.01}}  # a small val makes scoring short
+# few updates, because other rows measure their speed, and a user chooses their number
+SETTINGS = {
+    "download.corpus": "ruslit", "split.train": 0.98, "split.val": 0.01, "split.test": 0.01, "model.ngrams": "input",
+    "train_gpt.n_steps": 20, "train_gpt.eval_every": 20, "train_gpt.warmup_steps": 5, "train_bigram.n_steps": 20,
+    "train_bigram.eval_every": 20, "sample.n_chars": 100,
+}  # fmt: skip
+
+# ---- training
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """How many times better bukva is than the plain implementation, with a 95 % interval (None for a single pair)."""
+def race(scratch: Path) -> list[Line]:
+    """Time the training of a GPT to the loss of nanoGPT's recipe for a CPU, against that recipe."""
+    raw = fetched(scratch, "tinyshakespeare")
+    job("race", recipe="ngrams", seed=0, raw=raw)  # numba compiles all functions
+    nano = nanogpt.prepared(raw / TEXT, scratch / "nanogpt-race")
+    network, ngrams, plain = in_turn(
+        len(SEEDS),
+        lambda run: job("race", recipe="network", seed=SEEDS[run], raw=raw),
+        lambda run: job("race", recipe="ngrams", seed=SEEDS[run], raw=raw),
+        lambda run: nanogpt.recipe(nano) if nano else job("race-plain", seed=SEEDS[run], raw=raw),
+    )
+    what = f"train to {ON_CPU} nats per character on tinyshakespeare, whole process including scoring"
+    plain_seconds, nats = [outcome.seconds for outcome in plain], max(outcome.values["nats"] for outcome in plain)
+    plain_what = f"plain: {nanogpt.description(nano)}, all updates, at worst {nats:.3f} by its own estimate"
+    lines = []
+    for model, outcomes, required in ("GPT", network, 5.0), ("GPT with n-grams, counting included", ngrams, 15.0):
+        seconds = [outcome.seconds for outcome in outcomes]
+        lines += [
+            Line(f"{model}: {what}; {plain_what}", "s", seconds, plain_seconds, required),
+            Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_CPU),
+        ]
+    return lines
 
-    value: float
-    interval: tuple[float, float] | None
+
+def default(scratch: Path) -> list[Line]:
+    """Time an update of the default GPT in stage train-gpt, against the plain backend and against a plain loop."""
+    folder = _prepared(scratch)
+    what = "an update of the default GPT in stage train-gpt"
+    ours, unattached, plain = in_turn(
+        PAIRS,
+        lambda _: _stage_ms(folder, {}, 20, 420),
+        lambda _: _stage_ms(folder, {"compute": {"backend": "plain"}}, 20, 220),
+        lambda _: _plain_ms(folder, {}, 150),
+    )
+    return [
+        Line(f"{what}; plain: a loop in float32 with AdamW", "ms", ours, plain, 1.8),
+        Line(f"{what}; plain: compute.backend=plain", "ms", ours, unattached),
+    ]
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of the table of results.
+def training(scratch: Path) -> list[Line]:
+    """Time an update of a GPT of 10.7 million parameters in stage train-gpt, against nanoGPT or a plain loop."""
+    folder = _prepared(scratch)
+    nano = nanogpt.prepared(folder / "data/clean" / TEXT, scratch / "nanogpt-updates")
+    ours, plain = in_turn(
+        PAIRS,
+        lambda _: _stage_ms(folder, BABY, 1, 5),
+        lambda _: nanogpt.update_ms(nano) if nano else _plain_ms(folder, BABY, 1),
+    )
+    what = f"an update of a GPT of 10.7 million parameters in stage train-gpt; plain: {nanogpt.description(nano)}"
+    return [Line(what, "ms", ours, plain, 5.0 if "AMX" in machine()["bf16"] else 3.5)]
 
-    what: description of the measured quantity.
-    ours, plain: one value per run of bukva and of the plain implementation. Values with the same index are a pair.
-        `plain` is empty if nothing is compared.
-    required: minimum of the ratio. If `plain` is empty, the bound that the worst value of `ours` must meet.
+
+def _prepared(scratch: Path) -> Path:
+    """Return a clone in which the pipeline has run up to stage baselines; it is created once per run of the bench."""
+    folder = scratch / "updates"
+    if not folder.exists():
+        write_params(clone(folder), params_with(SPLIT))
+        dvc(folder, "repro", "baselines")
+    return folder
+
+
+def _stage_ms(folder: Path, changes: Changes, few: int, many: int) -> float:
+    """Return the milliseconds of an update in stage train-gpt.
+
+    The value is the time of a run with many updates minus the time of a run with few, divided by the difference in
+    updates.
     """
-
-    what: str
-    unit: str
-    ours: list[float]
-    plain: list[float]
-    required: float | None = None
-
-    @property
-    def ratio(self) -> Ratio:
-        """Geometric mean of the ratios of all pairs, with the interval of the mean logarithm by Student's t."""
-        from bukva.compare.statistics.estimate import Estimate
-
-        sign = 1 if self.unit in MORE_IS_BETTER else -1
-        logs = [sign * math.log(ours / plain) for ours, plain in zip(self.ours, self.plain, strict=True)]
-        mean, n = statistics.fmean(logs), len(logs)
-        if n == 1:
-            return Ratio(math.exp(mean), None)
-        low, high = Estimate.of(mean, [(statistics.variance(logs) / n, n - 1)]).interval
-        return Ratio(math.exp(mean), (math.exp(low), math.exp(high)))
-
-    @property
-    def worst(self) -> float:
-        """Worst value of `ours`."""
-        return min(self.ours) if self.unit in MORE_IS_BETTER else max(self.ours)
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the requirement is met; None without a requirement."""
-        if self.required is None:
-            return None
-        if self.plain:
-            return self.ratio.value >= self.required
-        return self.worst >= self.required if self.unit in MORE_IS_BETTER else self.worst <= self.required
+    seconds = []
+    for n_steps in (few, many):
+        params = params_with(SPLIT | changes)
+        params["train_gpt"].update(n_steps=n_steps, eval_every=n_steps, warmup_steps=0)
+        seconds.append(stage(folder, "train_gpt", params).seconds)
+    return 1000 * (seconds[1] - seconds[0]) / (many - few)
 
 
-Measure = Callable[[Path], list[Line]]  # measures a row and returns its lines; the folder is shared by all rows
+def _plain_ms(folder: Path, changes: Changes, n: int) -> float:
+    """Return the milliseconds of an update of the plain loop, for a model of the same size on the same text."""
+    params = params_with(changes)
+    shape = {name: params["model"][name] for name in ("n_layer", "n_head", "n_embd", "block_size", "dropout")}
+    shape["vocab_size"] = len(read_json(folder / "data/tokens/vocab.json")["chars"])
+    batch_size = params["train_gpt"]["batch_size"]
+    outcome = job("updates-plain", split=folder / "data/split", shape=shape, batch_size=batch_size, n=n)
+    return float(outcome.values["ms"])
+
+
+# ---- text
+
+
+def generation(_: Path) -> list[Line]:
+    """Time text generation with a GPT of 10.7 million parameters, against recomputing the window each time."""
+    what = (
+        f"generate {N_CHARS:,} characters with a GPT of 10.7 million parameters; "
+        "plain: recompute the whole window for each character"
+    )
+    outcomes = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
+    ours, plain = ([outcome.values["chars_per_second"] for outcome in runs] for runs in outcomes)
+    return [Line(what, "chars/s", ours, plain)]
+
+
+def counting(scratch: Path) -> list[Line]:
+    """Time counting all n-grams up to order 8 in nine tenths of RusLit."""
+    clean = scratch / "clean"
+    job("clean", raw=fetched(scratch, "ruslit"), clean=clean)
+    ours = [job("count", clean=clean) for _ in range(PAIRS)]
+    what = f"count all n-grams up to order {ORDER} in nine tenths of RusLit"
+    return [
+        Line(what, "s", [outcome.values["seconds"] for outcome in ours], [], 20.0),
+        Line("peak memory, including the text", "MB", [outcome.peak_bytes / 1e6 for outcome in ours], [], 2000.0),
+    ]
+
+
+def fetched(scratch: Path, name: str) -> Path:
+    """Return the folder of a corpus as stage download writes it. The corpus is downloaded once per run of the bench.
+
+    Raises:
+        BukvaError: the download failed; the message names the file and explains BUKVA_MIRROR.
+    """
+    folder = scratch / name
+    if not folder.exists():
+        job("download", corpus=name, raw=folder)
+    return folder
+
+
+# ---- pipeline
+
+
+def repro(scratch: Path) -> list[Line]:
+    """Time `dvc repro -f` on the embedded corpus, and `dvc repro` with nothing to do."""
+    folder = clone(scratch / "repro")
+    whole = [dvc(folder, "repro", "-f").seconds for _ in range(RUNS)]
+    idle = [dvc(folder, "repro").seconds for _ in range(RUNS)]
+    return [
+        Line("dvc repro -f, the whole pipeline on the embedded corpus", "s", whole, [], 100.0),
+        Line("dvc repro with nothing to do", "s", idle, [], 2.0),
+    ]
+
+
+def ruslit(scratch: Path) -> list[Line]:
+    """Time the first and the second experiment on RusLit, with 20 updates and one run each.
+
+    Raises:
+        BukvaError: BUKVA_MIRROR is not set.
+    """
+    if "BUKVA_MIRROR" not in os.environ:
+        raise BukvaError(
+            "RusLit cannot be downloaded without a mirror. Set BUKVA_MIRROR to a folder that contains its archive."
+        )
+    folder = clone(scratch / "ruslit-clone")
+    settings = [word for name, value in SETTINGS.items() for word in ("-S", f"{name}={value}")]
+    first = dvc(folder, "exp", "run", *settings).seconds
+    evaluate = _stage_seconds(folder, "evaluate")
+    second = dvc(folder, "exp", "run", *settings, "-S", "model.n_head=2").seconds
+    n_steps = SETTINGS["train_gpt.n_steps"]
+    return [
+        Line(f"the first experiment on RusLit, with n-grams and {n_steps} updates: dvc exp run", "s", [first], []),
+        Line("stage evaluate of the first experiment", "s", [evaluate], [], 120.0),
+        Line("the second experiment, with another number of heads", "s", [second], []),
+    ]
+
+
+def _stage_seconds(folder: Path, stage: str) -> float:
+    """Return the time of a stage that ran once in a clone, from its journal. The start of Python is not included."""
+    (file,) = folder.glob(f".bukva/journal/*/{stage}-*/journal.jsonl")
+    first, *_, last = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return float(last["at"] - first["at"]) / 1000
+
+
+ROWS: dict[str, Callable[[Path], list[Line]]] = {
+    each.__name__: each for each in (race, default, training, generation, counting, repro, ruslit)
+}

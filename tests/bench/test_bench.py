@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
-from bench import pipeline, report, updates
-from bench.measure import Outcome, in_turn
+from bench import report, rows
+from bench.measure import in_turn
 from bench.measure import job as run_job
-from bench.rows import Line
+from bench.report import Line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.text.collection import Document, write_collection
@@ -36,11 +36,8 @@ def test_the_interval_of_a_ratio_is_that_of_a_paired_t_test_of_the_logarithms(va
     assert ratio.interval == pytest.approx((math.exp(oracle.low), math.exp(oracle.high)))
 
 
-def test_equal_pairs_leave_no_doubt():
-    assert Line("", "s", [1.0, 2.0], [2.0, 4.0]).ratio.interval == pytest.approx((2, 2))
-
-
 def test_a_ratio_says_how_many_times_as_good_ours_is_and_one_pair_has_no_interval():
+    assert Line("", "s", [1.0, 2.0], [2.0, 4.0]).ratio.interval == pytest.approx((2, 2))
     assert Line("", "s", [2.0], [6.0]).ratio == Line("", "chars/s", [6.0], [2.0]).ratio
     assert Line("", "s", [2.0], [6.0]).ratio.value == pytest.approx(3)
     assert Line("", "s", [2.0], [6.0]).ratio.interval is None
@@ -73,7 +70,7 @@ def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
 
 @pytest.mark.slow
 def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path):
-    with pytest.raises(BukvaError, match=r"bench\.job clean .*: FileNotFoundError: .*documents\.parquet"):
+    with pytest.raises(BukvaError, match=r"bench\.jobs clean .*: FileNotFoundError: .*documents\.parquet"):
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
 
 
@@ -181,7 +178,7 @@ def test_an_unknown_row_is_an_error_that_names_the_rows(run):
 def test_the_row_ruslit_without_a_mirror_says_what_it_needs(tmp_path, monkeypatch):
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
     with pytest.raises(BukvaError, match=r"RusLit cannot be downloaded without a mirror\. Set BUKVA_MIRROR"):
-        pipeline.ruslit(tmp_path)
+        rows.ruslit(tmp_path)
 
 
 # ---- the report
@@ -211,30 +208,3 @@ def test_the_report_is_a_function_of_its_data_and_shows_every_line_of_a_row():
 
 def test_every_row_says_in_a_line_what_it_measures():
     assert all(len(bench._description(name)) > 20 for name in bench.ROWS)
-
-
-# ---- the theoretical peak
-
-
-@pytest.mark.parametrize(
-    ("family", "instructions", "expected"),
-    [(25, "AVX-512 BF16", 64), (26, "AVX-512 BF16", 128), (6, "AVX-512 BF16", 64), (6, "AMX", 1024)],
-    ids=["Zen 4", "Zen 5", "Intel", "Intel with AMX"],
-)
-def test_zen_5_does_two_products_of_bf16_vectors_a_cycle(family, instructions, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(updates, "CPUINFO", tmp_path / "cpuinfo")
-    updates.CPUINFO.write_text(f"processor\t: 0\ncpu family\t: {family}\nmodel\t\t: 2\n", encoding="utf-8")
-    assert updates._operations_per_cycle(instructions) == expected
-
-
-def test_a_share_of_the_peak_above_100_percent_is_a_sentence_and_no_line(monkeypatch, capsys):
-    monkeypatch.setattr(updates, "job", lambda _: Outcome(1.0, 0, {"hertz": 3e9}))
-    monkeypatch.setattr(updates, "machine", lambda: {"cores": 2})
-    monkeypatch.setattr(updates, "_operations_per_cycle", lambda _: 64)
-    full = 1000 * updates._operations(100) / (2 * 3e9 * 64)  # milliseconds
-    [line] = updates._share([2 * full, 4 * full], 100, "AVX-512 BF16")
-    assert line.ours == pytest.approx([50, 25])
-    assert updates._share([full / 1.16], 100, "AVX-512 BF16") == []
-    assert capsys.readouterr().err.startswith(
-        "training: 116 % of the theoretical peak is impossible, so this processor does "
-    )

@@ -13,8 +13,7 @@ import pytest
 from imports import ROOT
 from ruamel.yaml import YAML
 
-from bench import clone, generation, job, race, text, updates
-from bench.__main__ import ROWS
+from bench import jobs, measure, rows
 from bench.measure import Outcome
 from bench.plain import gpt, nanogpt
 from bukva.core.files import sha256
@@ -23,7 +22,6 @@ from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
 IN_CLONES = ("default", "training", "repro", "ruslit")  # repro: tests/dvc/test_story.py
-ELSEWHERE = (*IN_CLONES, "gpu")  # gpu: test_gpu.py
 AT_FULL_LENGTH = ("default", "generation", "counting", "repro", "ruslit")  # others train longer
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
@@ -66,7 +64,7 @@ def scratch(tmp_path_factory):
 
 def run_here(name, **arguments):
     """bench.measure.job in this process, which has the small sizes; what passes between processes is JSON."""
-    values = job.JOBS[name](**json.loads(json.dumps(arguments, default=str)))
+    values = jobs.JOBS[name](**json.loads(json.dumps(arguments, default=str)))
     return Outcome(1000.0, 1, json.loads(json.dumps(values)))
 
 
@@ -76,39 +74,36 @@ def small(mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("BUKVA_MIRROR", str(mirror))
     monkeypatch.delenv("BUKVA_NANOGPT", raising=False)
     monkeypatch.setattr(download, "REGISTRY", mirror / "sources.yaml")
-    for module in (generation, race, text, updates):
-        monkeypatch.setattr(module, "job", run_here)
-    monkeypatch.setattr(text, "RUNS", 1)
-    for module in (generation, updates):
-        monkeypatch.setattr(module, "PAIRS", 1)
-    monkeypatch.setattr(generation, "N_CHARS", 20)  # longer than the block
-    monkeypatch.setitem(updates.BABY, "model", SHAPE | {"dropout": 0.2})
-    monkeypatch.setattr(updates, "CHAIN", 1000)
-    for recipe in race.RECIPES.values():
+    monkeypatch.setattr(rows, "job", run_here)
+    for name in ("PAIRS", "RUNS"):
+        monkeypatch.setattr(rows, name, 1)
+    monkeypatch.setattr(jobs, "N_CHARS", 20)  # longer than the block
+    monkeypatch.setitem(jobs.BABY, "model", SHAPE | {"dropout": 0.2})
+    for recipe in jobs.RECIPES.values():
         monkeypatch.setitem(recipe, "model", recipe["model"] | SHAPE)
         monkeypatch.setitem(recipe, "train_gpt", recipe["train_gpt"] | {"n_steps": 2, "warmup_steps": 1})
     monkeypatch.setattr(gpt, "Recipe", partial(gpt.Recipe, n_steps=2, eval_every=1, eval_batches=1))
-    monkeypatch.setattr(race, "SEEDS", race.SEEDS[:1])
+    monkeypatch.setattr(rows, "SEEDS", rows.SEEDS[:1])
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # as all tests
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
 def measured(name, scratch):
-    lines = ROWS[name](scratch)
+    lines = rows.ROWS[name](scratch)
     assert lines
     assert all(math.isfinite(value) for line in lines for value in [*line.ours, *line.plain])
     return lines
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", rows.ROWS.keys() - IN_CLONES)
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
 
 
 @pytest.mark.nightly
 def test_a_row_of_updates_runs_in_a_small_project(small, scratch, project, monkeypatch):
-    monkeypatch.setattr(clone, "ROOT", project)
+    monkeypatch.setattr(measure, "ROOT", project)
     measured("training", scratch)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from imports import ROOT
 
-from bench.rows import Line
+from bench.report import Line
 from bukva.core.files import read_json
 from bukva.core.progress import duration
 from bukva.evaluation.rows import rows_of
