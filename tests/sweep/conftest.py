@@ -9,15 +9,26 @@ from imports import ROOT, SHIPPED
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A repository with a commit, and an origin."""
-    folder, origin = tmp_path / "project", tmp_path / "origin.git"
+    """A repository with a commit, in which this process runs."""
+    folder = tmp_path / "project"
     (folder / ".dvc").mkdir(parents=True)
     for file in (SHIPPED, ROOT / "dvc.yaml"):
         shutil.copy(file, folder)
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "one"]):
+    (folder / "file.txt").write_text("one")
+    (folder / ".gitignore").write_text("/.bukva/\n")
+    (folder / ".dvc" / "config").write_text("")
+    (folder / ".dvc" / ".gitignore").write_text("/config.local\n/tmp\n/cache\n")
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
-    subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
     monkeypatch.chdir(folder)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+    for variable in ("DVC_ROOT", "BUKVA_ROOT"):
+        monkeypatch.delenv(variable, raising=False)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch):
+    """An identity for git."""
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@b")

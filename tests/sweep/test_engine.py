@@ -1,14 +1,13 @@
 """Ray on this machine opens no port to others, and what a sweep lacks is said before it starts."""
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from bukva.core.errors import BukvaError
-from bukva.sweep import commands
-from bukva.sweep.origin import run_git
-from bukva.sweep.trials import sweeps_root
+from bukva.sweep import commands, engine
 
 pytest.importorskip("ray")
 
@@ -30,22 +29,32 @@ def test_no_port_of_ray_is_open_to_other_machines():
     assert (addresses, cores) == (["127.0.0.1"], "1")
 
 
-@pytest.mark.parametrize(
-    ("address", "storage", "sentence"),
-    [
-        ("10.0.0.1:6379", "", "`--address` and `--storage` must be used together"),
-        ("", "s3://bucket", "`--address` and `--storage` must be used together"),
-        ("10.0.0.1:6379", "/tmp", "The machines of a cluster need a DVC remote"),
-    ],
-)
-def test_a_cluster_without_its_places_is_one_sentence_before_anything_starts(project, address, storage, sentence):
-    (project / ".dvc" / "config").write_text("")
-    with pytest.raises(BukvaError, match=sentence):
-        commands._location(commands._sweep("tries", [], address, storage))
-    assert not sweeps_root().exists()
+def test_a_machine_without_shared_storage_is_one_sentence(tmp_path):
+    seen = tmp_path / "probe"
+    seen.touch()
+    pins = tmp_path / "numerics.lock"
+    assert engine.machine_fault([seen], pins) == ""
+    assert engine.machine_fault([seen, tmp_path / "away" / "probe"], pins) == (
+        f"{socket.gethostname()} does not see this project's folder {tmp_path / 'away'}. A cluster needs shared "
+        "storage: clone the project into a folder that all its machines mount at the same path."
+    )
+
+
+def test_a_machine_with_other_packages_is_one_sentence(tmp_path):
+    pins = tmp_path / "numerics.lock"
+    pins.write_text("pytest==0.1\n")
+    assert engine.machine_fault([], pins).endswith(
+        f": pytest is {pytest.__version__}, but this commit needs 0.1. Install the versions in its numerics.lock."
+    )
 
 
 def test_a_changed_file_is_one_sentence(project):
-    run_git(project, "add", "params.yaml")
+    (project / "params.yaml").write_text("")
     with pytest.raises(BukvaError, match=r"params\.yaml differs from the last commit"):
-        commands._sweep("tries", [], "", "")
+        commands._sweep("tries", [], "")
+
+
+def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(engine, "ANSWER_SECONDS", 0.1)
+    with pytest.raises(BukvaError, match=r"No Ray cluster answers at 127\.0\.0\.1:1, or its token differs"):
+        engine._check_head("127.0.0.1:1")

@@ -4,7 +4,7 @@ import pytest
 from dvc.utils.hydra import get_hydra_sweeps
 
 from bukva.core.errors import BukvaError
-from bukva.sweep.trials import Sweep, checked_name, grid, read_sweep
+from bukva.sweep.trials import checked_name, grid
 
 COMMIT = "1" * 40
 SETTINGS = ["model.n_layer=2,3", "model.n_head=2,4,8", "train_gpt.seed=5"]
@@ -29,16 +29,6 @@ def test_a_name_is_a_function_of_commit_and_settings():
     assert name != checked_name("depth", "2" * 40, *SETTINGS)
     with pytest.raises(BukvaError, match="cannot be part of a git reference"):
         checked_name("a/b")
-
-
-def test_the_last_sweep_is_known_and_an_unknown_one_is_a_sentence(project):
-    with pytest.raises(BukvaError, match="This project has no sweep yet"):
-        read_sweep()
-    sweep = Sweep("tries-1", COMMIT, "", str(project))
-    sweep.save()
-    assert read_sweep() == read_sweep("tries-1") == sweep
-    with pytest.raises(BukvaError, match=r"No sweep is named other\. Existing sweeps: tries-1"):
-        read_sweep("other")
 
 
 @pytest.mark.parametrize(

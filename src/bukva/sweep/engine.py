@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,12 @@ from filelock import Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.core.machine import n_cores
-from bukva.sweep.slot import TrialLocation
-from bukva.sweep.table import driver_lock
-from bukva.sweep.trials import Sweep
+from bukva.project.cache import dvc_repo
+from bukva.project.lock import NUMERICS, wrong_packages
+from bukva.sweep.table import Reporter, driver_lock
+from bukva.sweep.trials import Sweep, sweeps_root
 
 MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
-N_CHECKPOINTS = 2  # checkpoints that Tune keeps of each trial
 ANSWER_SECONDS = 30.0  # how long to wait for a cluster, which may be busy; Ray itself would wait longer
 LOCK_SECONDS = 5.0  # `bukva sweep status` holds the driver's lock for a moment
 STORE_BYTES = 100 << 20  # size of Ray's object store, which trials do not use
@@ -30,7 +31,7 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # only the old output accepts a progress reporter
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # journals and MLflow already have the curves
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # MLflow has the curves
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that DVC restores reports no intermediate scores
     "TUNE_GLOBAL_CHECKPOINT_S": "5",
 }
@@ -45,38 +46,29 @@ class InterruptedSweepError(BukvaError):
     exit_status = 130
 
 
-def run(
-    sweep: Sweep, location: TrialLocation, resources: dict[str, float], space: dict[str, Any], **options: Any
-) -> list[Any]:
-    """Run a sweep. If the sweep was interrupted, continue it.
+def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """Run a sweep, or continue it if it was interrupted.
 
     Args:
-        sweep: the sweep to run or continue.
-        location: where the trials run.
-        resources: resources of each trial, as `ray_for` yields them.
-        space: {"trial": Tune's grid of the names and settings of all trials}. Empty if a search algorithm proposes
-            the trials.
+        space: {"trial": Tune's grid of the names and settings of all trials}, or {} for a search.
         options: more arguments of `TuneConfig`, such as the search algorithm and the scheduler.
 
     Returns:
-        One dict for each trial, with its last report to Tune (`val`, `step`, `finished`), its `name` and its
-        `settings`.
+        For each trial, its last report to Tune (`val`, `step`, `finished`), its `name` and its `settings`.
 
     Raises:
-        BukvaError: another process runs this sweep, or Ctrl-C interrupted the sweep.
+        BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
     """
     from ray import tune
 
-    from bukva.sweep.live import LiveTable
     from bukva.sweep.trial import run_trial
 
     def trial(config: dict[str, Any]) -> None:
-        run_trial(config["trial"]["name"], config["trial"]["settings"], location)
+        run_trial(sweep, config["trial"]["name"], config["trial"]["settings"])
 
-    sweep.save()
-    state, trainable = f"{sweep.storage}/{sweep.name}", tune.with_resources(trial, resources)
-    if tune.Tuner.can_restore(state):
-        tuner = tune.Tuner.restore(state, trainable, resume_errored=True)
+    state, trainable = sweeps_root() / sweep.name, tune.with_resources(trial, resources)
+    if tune.Tuner.can_restore(str(state)):
+        tuner = tune.Tuner.restore(str(state), trainable, resume_errored=True)
     else:
         tuner = tune.Tuner(
             trainable,
@@ -86,10 +78,9 @@ def run(
             ),
             run_config=tune.RunConfig(
                 name=sweep.name,
-                storage_path=sweep.storage,
+                storage_path=str(state.parent),
                 failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
-                checkpoint_config=tune.CheckpointConfig(num_to_keep=N_CHECKPOINTS),
-                progress_reporter=LiveTable(sweep.name),
+                progress_reporter=Reporter(sweep.name),
                 verbose=1,
             ),
         )
@@ -98,7 +89,6 @@ def run(
 
 
 def _fit(name: str, tuner: Any) -> Any:
-    """Run a Ray Tune tuner and return the results of all trials."""
     before = signal.getsignal(signal.SIGINT)
     try:
         with driver_lock(name).acquire(timeout=LOCK_SECONDS):
@@ -118,19 +108,16 @@ def _fit(name: str, tuner: Any) -> Any:
 
 @contextlib.contextmanager
 def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, float]]:
-    """Start Ray on this machine, or connect to a Ray cluster. After the block, shut Ray down or disconnect.
+    """Start Ray on this machine or connect to a cluster, check the machines, and yield the resources of each trial.
 
     Args:
         address: HOST:PORT of the cluster, or "" for this machine.
         cores: number of cores for each trial.
         gpus: number of GPUs for each trial. With `None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise.
 
-    Yields:
-        The resources of each trial in Ray's format: {"cpu": cores, "gpu": gpus}.
-
     Raises:
-        BukvaError: Ray is not installed, the cluster does not answer, or this machine has fewer cores than a trial
-            needs.
+        BukvaError: Ray is not installed; the cluster does not answer; a machine cannot read the project, has other
+            versions of packages or too few cores.
     """
     os.environ.update(ENVIRONMENT)  # before the import of Ray, which reads them
     if address:
@@ -157,6 +144,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         ray.init(**settings, **own, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the table shows why a trial failed, without a traceback
         try:
+            _check_machines()
             has_gpus = ray.cluster_resources().get("GPU", 0) > 0
             yield {"cpu": cores, "gpu": float(has_gpus) if gpus is None else gpus}
         finally:
@@ -164,7 +152,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
 
 
 def _check_head(address: str) -> None:
-    """Check that the head of a Ray cluster answers."""
+    """Check that the head of a cluster answers. Without a token, Ray would end the process that asks."""
     command = [str(Path(sys.executable).with_name("ray")), "status", "--address", address]
     try:
         subprocess.run(command, capture_output=True, check=True, timeout=ANSWER_SECONDS)
@@ -173,3 +161,46 @@ def _check_head(address: str) -> None:
             f"No Ray cluster answers at {address}, or its token differs from the token of this machine. Start the head "
             "of the cluster, and copy its ~/.ray/auth_token to this machine. Make the file readable only by you."
         ) from None
+
+
+def _check_machines() -> None:
+    """Check every machine (see `machine_fault`) before a trial starts."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    with dvc_repo() as repo:
+        cache = Path(repo.cache.local_cache_dir)
+    for folder in (sweeps_root(), cache):
+        folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.NamedTemporaryFile(prefix=".sweep-", dir=sweeps_root()) as in_project,
+        tempfile.NamedTemporaryFile(prefix=".sweep-", dir=cache) as in_cache,
+    ):
+        check, probes = ray.remote(num_cpus=0)(machine_fault), [Path(each.name) for each in (in_project, in_cache)]
+        for node in filter(lambda each: each["Alive"], ray.nodes()):
+            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            answer = check.options(scheduling_strategy=here).remote(probes, wanted=NUMERICS.resolve())
+            try:
+                fault = ray.get(answer, timeout=ANSWER_SECONDS)
+            except ray.exceptions.RayError as error:
+                why = str(error).strip().rpartition("\n")[2]
+                fault = f"{node['NodeManagerHostname']} cannot run bukva ({why})."
+            if fault:
+                raise BukvaError(fault)
+
+
+def machine_fault(probes: list[Path], wanted: Path) -> str:
+    """Return why this machine cannot run trials, or "" if it can.
+
+    Args:
+        probes: new files in the folders that all machines must share.
+        wanted: file with the versions of packages on which results depend.
+    """
+    host = socket.gethostname()
+    if hidden := [probe.parent for probe in probes if not probe.exists()]:
+        return (
+            f"{host} does not see this project's folder {hidden[0]}. A cluster needs shared storage: clone the project "
+            "into a folder that all its machines mount at the same path."
+        )
+    faults = [f"{host}: {wrong}. Install the versions in its {wanted.name}." for wrong in wrong_packages(wanted)]
+    return next(iter(faults), "")

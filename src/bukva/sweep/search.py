@@ -1,19 +1,8 @@
-"""Search for good settings: parse the search space, let Optuna propose trials, and stop trials that fall behind.
+"""Search for good settings: docs/sweep.md describes the search space and its grammar, as in Hydra's plugin for Optuna.
 
-The search space is a list of -S options in Hydra's grammar, as in Hydra's plugin for Optuna:
-
-    model.n_layer=1,2,4                                         one of these values
-    model.n_embd=range(32,160,32)                               32, 64, 96 or 128
-    train_gpt.learning_rate=tag(log,interval(0.0003,0.01))      log-uniform in this interval
-
-Optuna proposes trials by TPE (Bergstra et al. 2011). TPE prefers settings that are more frequent among the better
-trials than among the other trials.
-
-Trials are stopped early by successive halving (Jamieson and Talwalkar 2016; asynchronous form by Li et al. 2020). At
-1/9 and at 1/3 of the updates, a trial is compared with all trials that have already reached the same number of updates.
-The trial continues if its score is in the best third.
-
-Both methods use bits per character on val as the score.
+Optuna proposes trials by TPE (Bergstra et al. 2011). Asynchronous successive halving (Li et al. 2020) stops a trial at
+1/9 or 1/3 of the updates unless it is in the best third of the trials that have come so far. Both use bits per
+character on val.
 """
 
 import functools
@@ -40,23 +29,15 @@ MAX_INVALID = 100  # invalid combinations in a row before the search gives up
 
 
 def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
-    """Parse and check the search space.
-
-    Args:
-        settings: values of option -S.
-        prune: True if trials that fall behind are stopped.
+    """Parse and check the search space, the values of option -S.
 
     Returns:
-        Three values: all settings as Hydra parses them, the settings with a single value as text, and section
-        `train_gpt` of params.yaml after these single values are applied.
+        All settings as Hydra parses them, the settings with a single value as text, and section `train_gpt` of
+        params.yaml after these single values are applied.
 
     Raises:
-        BukvaError: one of these conditions holds.
-            - No setting has several values.
-            - `train_gpt.n_steps` has several values.
-            - The settings with a single value cannot be combined.
-            - A value, or an end of an interval, is invalid in every combination.
-            - `prune` is true, and val is scored too rarely to compare running trials.
+        BukvaError: no setting has several values, or `train_gpt.n_steps` has; a value, or an end of an interval, is
+            invalid in every combination; or `prune` is true and val is scored too rarely to compare running trials.
     """
     space = overrides(settings)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}
@@ -84,7 +65,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
 
 
 def _valid(values: Sequence[Sequence[str]]) -> Training:
-    """Return section `train_gpt` of params.yaml after the first valid combination of settings is applied."""
+    """Apply the first valid combination of settings, and return section `train_gpt` of params.yaml."""
     mistakes = []
     for combination in itertools.islice(itertools.product(*values), MAX_INVALID):
         try:
@@ -95,7 +76,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _extremes(override: "Override") -> list[str]:
-    """Return each value of a setting as `KEY=VALUE`. For an interval, return both ends."""
+    """Return each value of a setting, or both ends of an interval, as `KEY=VALUE`."""
     if not override.is_interval_sweep():
         return values_of(override)
     interval: Any = override.value()
@@ -103,7 +84,6 @@ def _extremes(override: "Override") -> list[str]:
 
 
 def _setting(override: "Override", trial: "optuna.Trial") -> str:
-    """Let Optuna choose the value of a setting for `trial`. Return the setting as `KEY=VALUE`."""
     key, value = override.key_or_group, cast("Any", override.value())
     if override.is_interval_sweep():
         return f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
@@ -118,13 +98,7 @@ def _settings(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, A
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
-    """Return a Ray Tune searcher that proposes trials with Optuna's TPE sampler.
-
-    Args:
-        name: name of the search. The random seed of TPE is computed from this name.
-        space: settings with their possible values, as `read_space` returns them.
-        trials: number of trials of the search.
-    """
+    """Return a Ray Tune searcher that proposes trials with Optuna's TPE sampler, whose seed depends on the name."""
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
@@ -134,11 +108,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
         given = 0  # number of suggested trials; Tune saves this attribute in its state
 
         def suggest(self, trial_id: str) -> dict[str, Any]:
-            """Return the configuration of the next trial: {"trial": {"name": ..., "settings": ...}}.
-
-            Raises:
-                BukvaError: MAX_INVALID combinations in a row are invalid.
-            """
+            """Return {"trial": {"name": ..., "settings": [...]}} for the next trial."""
             for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
@@ -154,13 +124,14 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
             )
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-            """Report the end of a trial to Optuna. The score of a trial that was stopped early is left out."""
+            """Report the end of a trial to Optuna, without the score of a trial that was stopped early."""
             super().on_trial_complete(trial_id, result if result and result.get("finished") else None, error)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", "The reported value is ignored")  # a resumed trial reports its curve again
     sampler = optuna.samplers.TPESampler(seed=int(digest(name), 16), constant_liar=True)
-    return Search(functools.partial(_settings, space), metric="val", mode="min", sampler=sampler)
+    suggest = functools.partial(_settings, space)  # Tune pickles this, so it is no lambda
+    return Search(suggest, metric="val", mode="min", sampler=sampler)
 
 
 def pruning_rule(training: Training) -> "TrialScheduler":

@@ -1,0 +1,123 @@
+"""A trial runs in a fresh clone, reports its curve, and leaves one experiment in the project."""
+
+import json
+import os
+import shutil
+
+import pytest
+from dvc.config import Config
+
+from bukva.project.revisions import experiment_ref, git, head, resolve
+from bukva.sweep import trial
+from bukva.sweep.trials import Sweep
+from bukva.text.ids import bits
+
+CURVE = "step,train_nats_per_char,val_nats_per_char\n0,,4.0\n10,2.5,2.0\n20,2.0,3.0\n"
+
+
+def sweep_of(folder) -> Sweep:
+    return Sweep("tries-1", git("rev-parse", "HEAD").decode().strip(), folder)
+
+
+def cache_of(folder) -> str:
+    return Config(str(folder / ".dvc"), validate=False)["cache"]["dir"]
+
+
+def test_a_slot_is_a_fresh_clone_with_the_cache_of_the_project(project):
+    sweep = sweep_of(project)
+    (project / "file.txt").write_text("edited")
+    git("commit", "-qam", "two")
+    with trial.slot_for(sweep, "a") as folder:
+        assert (folder / "file.txt").read_text() == "one"
+        assert cache_of(folder) == str(project / ".dvc" / "cache")
+        (folder / "file.txt").write_text("changed")
+        (folder / "new.txt").write_text("new")
+        (folder / ".git" / "index.lock").touch()  # as a killed git leaves it
+        with trial.slot_for(sweep, "b") as other:
+            assert other != folder
+    with trial.slot_for(sweep, "a") as again:
+        assert again == folder
+        assert (folder / "file.txt").read_text() == "one"
+        assert not (folder / "new.txt").exists()
+        assert git("-C", str(folder), "rev-parse", "HEAD").decode().strip() == sweep.commit
+
+
+def test_a_project_may_be_a_folder_of_its_repository_and_have_any_letters_in_its_path(project, tmp_path, monkeypatch):
+    root = tmp_path / "мой ü?#%20 'проект'"
+    (root / "inner").mkdir(parents=True)
+    for name in (".dvc", "dvc.yaml", "params.yaml", "file.txt"):
+        shutil.move(project / name, root / "inner")
+    monkeypatch.chdir(root / "inner")
+    for words in (["init", "-q", ".."], ["add", "-A"], ["commit", "-qm", "one"]):
+        git(*words)
+    with trial.slot_for(sweep_of(root / "inner"), "a") as folder:
+        assert (folder / "file.txt").read_text() == "one"
+        assert cache_of(folder) == str(root / "inner" / ".dvc" / "cache")
+
+
+@pytest.fixture
+def dvc(project, monkeypatch):
+    """Replace DVC by a program that trains in an instant; returns the trials that it ran, and what Tune was told."""
+    tune = pytest.importorskip("ray.tune")
+    trained, reports = [], []
+
+    def run(name, settings, *, log, folder, while_running):
+        trained.append((name, list(settings)))
+        curve, metrics = folder / "reports/curves/train_gpt.csv", folder / "reports/metrics.json"
+        curve.parent.mkdir(parents=True)
+        for n_rows in (2, 2, 4):
+            curve.write_text("".join(CURVE.splitlines(keepends=True)[:n_rows]))
+            while_running()
+        metrics.write_text(json.dumps({"gpt": {"val": 2.75}}))
+        clone = "-C", str(folder)
+        git(*clone, "add", "-A")
+        git(*clone, "commit", "-qm", "result")
+        git(*clone, "update-ref", experiment_ref(head(), name), "HEAD")
+
+    monkeypatch.setattr(trial, "run_experiment", run)
+    monkeypatch.setattr(tune, "report", lambda values: reports.append(dict(values)))
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    return trained, reports
+
+
+def test_a_trial_reports_the_best_score_so_far_and_becomes_an_experiment_of_the_project(project, dvc):
+    trained, reports = dvc
+    sweep = sweep_of(project)
+    trial.run_trial(sweep, "one", ["model.n_head=2"])
+    assert reports == [
+        {"step": 0, "val": bits(4.0)},
+        {"step": 10, "val": bits(2.0)},
+        {"step": 20, "val": bits(2.0)},
+        {"step": 20, "val": 2.75, "finished": True},
+    ]
+    assert resolve("one").baseline == sweep.commit
+    assert not (project / "reports").exists()
+    trial.run_trial(sweep, "one", ["model.n_head=2"])
+    assert trained == [("one", ["model.n_head=2"])]
+    assert reports[4:] == [{"val": 2.75, "finished": True}]
+
+
+def test_of_two_attempts_the_first_result_stays(project, dvc, monkeypatch):
+    sweep, save = sweep_of(project), trial._save
+
+    def save_second(*arguments):
+        monkeypatch.setattr(trial, "_save", save)
+        trial.run_trial(sweep, "one", [])  # by another machine, in the meantime
+        save(*arguments)
+
+    monkeypatch.setattr(trial, "_save", save_second)
+    first = None
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "2020-01-01T00:00:00")
+    trial.run_trial(sweep, "one", [])
+    first = resolve("one").commit
+    assert len(dvc[0]) == 2
+    assert [each["val"] for each in dvc[1] if "finished" in each] == [2.75, 2.75]
+    assert first == resolve("one").commit
+
+
+def test_a_curve_that_is_committed_is_not_that_of_the_trial(project, dvc):
+    curve = project / "reports/curves/train_gpt.csv"
+    curve.parent.mkdir(parents=True)
+    curve.write_text(CURVE)
+    assert len(trial._scorings(curve)) == 3
+    assert trial._scorings(project / "none.csv") == []
