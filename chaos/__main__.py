@@ -16,10 +16,12 @@ from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.progress import duration
+from chaos import disturb, kill, sweeps
 from chaos.project import ROOT
 from chaos.row import Row
-from chaos.rows import ROWS
 from chaos.setup import Setup
+
+ROWS = (*kill.ROWS, *disturb.ROWS, *sweeps.ROWS)
 
 N_WORKERS = 2  # rows that run in parallel; a row waits more than it computes
 PAGE = ROOT / "docs" / "reliability-method.md"
@@ -38,9 +40,8 @@ def main(
 ) -> None:
     """Kill and break the pipeline in every known way, and print what survived."""
     if list_rows:
-        width = max(len(row.name) for row in ROWS)
         for row in ROWS:
-            print(f"{row.name:<{width}}  {row.fault}")
+            print(f"{row.name:<18}{row.paragraphs[0]}")
         return
     if write and only:
         raise BukvaError("chaos: --write replaces the whole table. Run it without row names.")
@@ -52,7 +53,7 @@ def main(
     if write:
         text = PAGE.read_text(encoding="utf-8")
         write_text(PAGE, TABLE.sub(lambda _: f"{_markdown(results)}\n{took}\n", text))
-    if any(filter(None, [fault for verdicts in results.values() for fault in verdicts])):
+    if any(fault for verdicts in results.values() for fault in verdicts):
         raise typer.Exit(1)
 
 
@@ -63,7 +64,7 @@ def _chosen(names: list[str]) -> list[Row]:
     chosen = [row for row in ROWS if row.name in names]
     for row in chosen:
         if not row.is_possible():
-            print(f"{row.name}: skipped, because it is not possible on this machine: {row.method}")
+            print(f"{row.name}: skipped, because it is not possible on this machine: {row.paragraphs[1]}")
     return [row for row in chosen if row.is_possible()]
 
 
@@ -83,11 +84,11 @@ def _run(rows: list[Row], scratch: Path) -> Verdicts:
         seconds = duration(time.perf_counter() - started_at)
         faults = "".join(f"\n    LOST: {fault}" for fault in verdicts if fault)
         survived = f"{verdicts.count('')} of {len(verdicts)} survived"
-        print(f"{row.name}: {row.fault}: {survived}, in {seconds}{faults}", flush=True)
+        print(f"{row.name}: {row.paragraphs[0]}: {survived}, in {seconds}{faults}", flush=True)
         return verdicts
 
     with ThreadPoolExecutor(N_WORKERS) as pool:
-        for setup in pool.map(Setup, (scratch / str(number) for number in range(N_WORKERS))):
+        for setup in pool.map(Setup, (scratch / str(number) for number in range(min(N_WORKERS, len(rows))))):
             free.put(setup)
         return dict(zip(rows, pool.map(run, rows), strict=True))
 
@@ -95,7 +96,7 @@ def _run(rows: list[Row], scratch: Path) -> Verdicts:
 def _print(results: Verdicts, took: str) -> None:
     table = Table("fault", "tried", "survived", "lost")
     for row, verdicts in results.items():
-        table.add_row(row.fault, *_counts(verdicts))
+        table.add_row(row.paragraphs[0], *_counts(verdicts))
     Console(highlight=False).print(table)
     print(took)
 
@@ -103,7 +104,7 @@ def _print(results: Verdicts, took: str) -> None:
 def _markdown(results: Verdicts) -> str:
     head = "| fault | injection and check | tried | survived | lost |\n|---|---|---|---|---|\n"
     return head + "".join(
-        f"| {' | '.join((row.fault, row.method, *_counts(verdicts)))} |\n" for row, verdicts in results.items()
+        f"| {' | '.join((*row.paragraphs, *_counts(verdicts)))} |\n" for row, verdicts in results.items()
     )
 
 

@@ -1,15 +1,15 @@
-"""Faults in the environment of the pipeline: full disk, broken MLflow, concurrent commands and a diverging loss."""
+"""Rows that disturb the environment: full disk, broken MLflow, concurrent commands and a diverging loss."""
 
 import contextlib
 import re
 import socket
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.core.processes import free_port
 from chaos.project import Project
+from chaos.row import Row
 from chaos.running import wait_until_empty
 from chaos.setup import (
     LONG,
@@ -22,112 +22,74 @@ from chaos.setup import (
     train_uninterrupted,
 )
 
-# Limit of the file size for each stage, in bytes: below the size of one of its outputs, above the size of its journal.
+# limit of the file size for each stage, in bytes: below the size of one of its outputs, above the size of its journal
 MAX_BYTES = {
-    "download": 5500,
-    "clean": 5500,
-    "tokenize": 6000,
-    "split": 6000,
-    "train-bigram": 6000,
-    "train-gpt": 6000,
+    "download": 5500, "clean": 5500, "tokenize": 6000, "split": 6000, "train-bigram": 6000, "train-gpt": 6000,
     "evaluate": 2000,
-}
+}  # fmt: skip
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
 REMEDY = "bukva sync`"  # part of the message of a stage, or of its sender in the log, if MLflow is missing results
 SENDERS_LOG = ".bukva/mlflow.log"
 DIVERGED = r"diverged at step \d+, learning rate \S+: .*\. The last checkpoint, of step \d+, "
+TRAIN = "dvc", "repro", "train-gpt"
 
 
-# ---- the disk
+def full_disk(setup: Setup, tries: int) -> Iterator[str]:
+    """A full disk, in each stage that writes large files.
 
-
-def fill_disk(setup: Setup, tries: int) -> list[str]:
-    """Limit the file size of each stage in turn, then run `dvc repro` without a limit.
-
-    With the limit, the stage must print one message, exit with status 1 and leave no unfinished file.
+    A file size limit (RLIMIT_FSIZE) for the process of the stage; the stage must print one message, exit with status 1
+    and leave no incomplete file; then a run without the limit.
     """
-    project = setup.new_project("full")
-    verdicts = [_fill_disk(project, stage, n_bytes) for stage, n_bytes in list(MAX_BYTES.items())[:tries]]
+    project, verdicts = setup.new_project("full"), list[str]()
+    for stage, n_bytes in list(MAX_BYTES.items())[:tries]:
+        running = project.start("dvc", "repro", stage, CHAOS=f"{stage}:full:{n_bytes}")
+        status, printed = running.wait(), running.printed
+        one_sentence = printed.count("File too large. Existing files are intact") == 1 and "Traceback" not in printed
+        torn = [path for path in project.leftovers() if not path.startswith(".bukva/checkpoints")]
+        failed = status and "exited with 1" in printed
+        good = failed and one_sentence and not torn
+        verdicts.append("" if good else f"{stage}: left {torn}, printed {printed}")
     project.run("dvc", "repro")
     fault = difference(project, setup.reference) or mlflow_fault(project, SHORT)
-    return [fault or verdict for verdict in verdicts]
+    yield from (fault or each for each in verdicts)
 
 
-def _fill_disk(project: Project, stage: str, n_bytes: int) -> str:
-    running = project.start("dvc", "repro", stage, CHAOS=f"{stage}:full:{n_bytes}")
-    status, printed = running.wait(), running.printed
-    one_sentence = printed.count("File too large. Existing files are intact") == 1 and "Traceback" not in printed
-    torn = [path for path in project.leftovers() if not path.startswith(".bukva/checkpoints")]
-    failed = status and "exited with 1" in printed
-    return "" if failed and one_sentence and not torn else f"{stage}: left {torn}, printed {printed}"
+def no_checkpoint(setup: Setup, tries: int) -> Iterator[str]:
+    """A full disk for checkpoints and for MLflow's database.
 
-
-def fill_disk_for_checkpoints(setup: Setup, tries: int) -> list[str]:
-    """Leave no space for checkpoints and for MLflow's database, then run `bukva sync`.
-
-    The training must continue, end normally and report the fault once.
+    The same limit, but with enough space for the model; the training must continue, report the fault once and exit with
+    0; then `bukva sync`.
     """
-    return [_fill_disk_for_checkpoints(setup.with_seed(10 + number)) for number in range(tries)]
-
-
-def _fill_disk_for_checkpoints(project: Project) -> str:
-    trap = f"train-gpt:full:{BETWEEN_MODEL_AND_CHECKPOINT}"
-    printed = project.run("dvc", "repro", "train-gpt", CHAOS=trap)
-    reported = printed.count("could not save the checkpoint at step") == 1 and _is_reported(project, printed)
-    project.sync()
-    return mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
+    for number in range(tries):
+        project = setup.with_seed(10 + number)
+        printed = project.run(*TRAIN, CHAOS=f"train-gpt:full:{BETWEEN_MODEL_AND_CHECKPOINT}")
+        reported = printed.count("could not save the checkpoint at step") == 1 and _is_reported(project, printed)
+        project.sync()
+        yield mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
 
 
 # ---- MLflow
 
 
-@dataclass(frozen=True)
-class BadStore:
-    """A tracking URI at which MLflow does not work.
+def broken_mlflow(setup: Setup, tries: int) -> Iterator[str]:
+    """An MLflow store that is dead, hanging, corrupt or locked for a whole training.
 
-    uri: the tracking URI.
-    open: context manager that keeps the store in this state, for example by a listening socket or a lock.
+    MLFLOW_TRACKING_URI names the broken store; the training must report the fault once and exit with 0; then
+    `bukva sync` into another store.
     """
-
-    uri: str
-    open: contextlib.AbstractContextManager[object]
-
-
-def break_mlflow(setup: Setup, tries: int) -> list[str]:
-    """Train with an MLflow that is dead, hanging, corrupt or locked, then run `bukva sync` into another store."""
-    stores = _bad_stores(setup.scratch)[:tries]
-    return [_train_with(store, setup.with_seed(20 + number)) for number, store in enumerate(stores)]
-
-
-def _train_with(store: BadStore, project: Project) -> str:
-    with store.open:
-        printed = project.run("dvc", "repro", "train-gpt", MLFLOW_TRACKING_URI=store.uri)
-    reported = _is_reported(project, printed)
-    project.sync()
-    return mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
-
-
-def _is_reported(project: Project, printed: str) -> bool:
-    """Return whether missing results in MLflow were reported: once by the stage, or by its sender in the log.
-
-    The sender can write the log later than the stage ends.
-    """
-    log = project.folder / SENDERS_LOG
-    if REMEDY in printed:
-        return printed.count(REMEDY) == 1
-    return not wait_until_empty(lambda: not log.exists() or REMEDY not in log.read_text(encoding="utf-8"), 90.0)
-
-
-def _bad_stores(scratch: Path) -> list[BadStore]:
-    corrupt, locked = scratch / "corrupt.db", scratch / "locked.db"
+    corrupt, locked = setup.scratch / "corrupt.db", setup.scratch / "locked.db"
     corrupt.write_text("not a database " * 1000)
-    listener = socket.create_server(("127.0.0.1", 0))
-    return [
-        BadStore(f"http://127.0.0.1:{free_port(0)}", contextlib.nullcontext()),
-        BadStore(f"http://127.0.0.1:{listener.getsockname()[1]}", listener),
-        BadStore(f"sqlite:///{corrupt}", contextlib.nullcontext()),
-        BadStore(f"sqlite:///{locked}", _lock(locked)),
-    ]
+    with socket.create_server(("127.0.0.1", 0)) as hanging, _lock(locked):
+        stores = (
+            f"http://127.0.0.1:{free_port(0)}", f"http://127.0.0.1:{hanging.getsockname()[1]}", f"sqlite:///{corrupt}",
+            f"sqlite:///{locked}",
+        )  # fmt: skip
+        for number, uri in enumerate(stores[:tries]):
+            project = setup.with_seed(20 + number)
+            printed = project.run(*TRAIN, MLFLOW_TRACKING_URI=uri)
+            reported = _is_reported(project, printed)
+            project.sync()
+            yield mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
 
 
 @contextlib.contextmanager
@@ -138,63 +100,74 @@ def _lock(database: Path) -> Iterator[None]:
         yield
 
 
-def start_four_workers(setup: Setup, tries: int) -> list[str]:
-    """Run a queue of four experiments with four workers, without an MLflow database.
+def _is_reported(project: Project, printed: str) -> bool:
+    """Return whether missing results in MLflow were reported once: by the stage, or by its sender in the log.
 
-    Each experiment must be in MLflow once.
+    The sender can write the log later than the stage ends.
     """
-    return [_start_four_workers(setup, number) for number in range(tries)]
+    log = project.folder / SENDERS_LOG
+    if REMEDY in printed:
+        return printed.count(REMEDY) == 1
+    return not wait_until_empty(lambda: not log.exists() or REMEDY not in log.read_text(encoding="utf-8"), 90.0)
 
 
-def _start_four_workers(setup: Setup, number: int) -> str:
-    project = setup.with_seed(90 + number)
-    project.commit("for the queue")
-    for file in project.folder.glob("mlflow.db*"):
-        file.rename(setup.scratch / f"{number}-{file.name}")
-    project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
-    project.run("dvc", "exp", "run", "--run-all", "-j", "4")
-    project.sync()
-    expected = [[*SHORT, last] for last in (401, 402, 403, 404)]
-    finished = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
-    if not all(finished.count(steps) == 1 for steps in expected):
-        return f"MLflow has {finished}"
-    return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
+def queue_workers(setup: Setup, tries: int) -> Iterator[str]:
+    """Four queue workers that start before MLflow's database exists.
+
+    `dvc exp run --run-all -j 4`; MLflow must have each training once, with every step.
+    """
+    for number in range(tries):
+        project = setup.with_seed(90 + number)
+        project.commit("for the queue")
+        for file in project.folder.glob("mlflow.db*"):
+            file.rename(setup.scratch / f"{number}-{file.name}")
+        project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
+        project.run("dvc", "exp", "run", "--run-all", "-j", "4")
+        project.sync()
+        finished = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
+        if any(finished.count([*SHORT, last]) != 1 for last in (401, 402, 403, 404)):
+            yield f"MLflow has {project.training_runs()}"
+        else:
+            yield "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
 
 
 # ---- concurrent pipelines, and a diverging loss
 
 
-def run_two_pipelines(setup: Setup, tries: int) -> list[str]:
-    """Run a second `dvc repro` while the first one trains.
+def two_pipelines(setup: Setup, tries: int) -> Iterator[str]:
+    """Two pipelines at the same time in one repository.
 
-    DVC must refuse the second command, and the outputs must equal the outputs of an undisturbed run.
+    `dvc repro` while another `dvc repro` trains; DVC must refuse the second command and print the reason; the outputs
+    must equal those of an undisturbed run.
     """
-    return [_run_two_pipelines(setup.with_seed(40 + number, LONG)) for number in range(tries)]
+    for number in range(tries):
+        project = setup.with_seed(40 + number, LONG)
+        first = start_training(project, *TRAIN)
+        refused = project.run(*TRAIN, ok=False)
+        if "is busy" not in refused and "lock" not in refused:
+            yield f"DVC did not say why: {refused}"
+        elif first.wait():
+            yield first.printed
+        else:
+            fault = mlflow_fault(project, LONG)
+            yield fault or difference_between(project.outputs(), train_uninterrupted(project))
 
 
-def _run_two_pipelines(project: Project) -> str:
-    first = start_training(project, "dvc", "repro", "train-gpt")
-    refused = project.run("dvc", "repro", "train-gpt", ok=False)
-    if "is busy" not in refused and "lock" not in refused:
-        return f"DVC did not say why: {refused}"
-    if first.wait():
-        return first.printed
-    if fault := mlflow_fault(project, LONG):
-        return fault
-    return difference_between(project.outputs(), train_uninterrupted(project))
+def diverged(setup: Setup, tries: int) -> Iterator[str]:
+    """A training that diverges.
 
-
-def diverge(setup: Setup, tries: int) -> list[str]:
-    """Train with a learning rate at which the loss explodes.
-
-    The stage must print one message and keep the last good checkpoint, and the run must get status FAILED.
+    A learning rate of 1e6; the stage must print one message with step, learning rate and last good checkpoint, and keep
+    this checkpoint; the run must get the status FAILED.
     """
-    return [_diverge(setup, 50 + number) for number in range(tries)]
+    for number in range(tries):
+        project = setup.with_seed(50 + number, learning_rate=1e6, grad_clip=0.0, optimizer="adamw")
+        printed = project.run(*TRAIN, ok=False)
+        reported = re.search(DIVERGED, printed) and "Traceback" not in printed
+        status, kept = project.training_runs()[-1]["status"], project.checkpoints("train-gpt")
+        yield "" if reported and status == "FAILED" and kept else f"{status}, {len(kept)} checkpoints: {printed}"
 
 
-def _diverge(setup: Setup, seed: int) -> str:
-    project = setup.with_seed(seed, learning_rate=1e6, grad_clip=0.0, optimizer="adamw")
-    printed = project.run("dvc", "repro", "train-gpt", ok=False)
-    reported = re.search(DIVERGED, printed) and "Traceback" not in printed
-    status, kept = project.training_runs()[-1]["status"], project.checkpoints("train-gpt")
-    return "" if reported and status == "FAILED" and kept else f"{status}, {len(kept)} checkpoints: {printed}"
+ROWS = (
+    Row(full_disk, 7), Row(no_checkpoint, 1), Row(broken_mlflow, 4), Row(queue_workers, 1), Row(two_pipelines, 1),
+    Row(diverged, 1),
+)  # fmt: skip

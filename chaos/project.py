@@ -75,11 +75,7 @@ class Project:
     # ---- commands
 
     def run(self, *command: str, ok: bool = True, **env: Any) -> str:
-        """Run a command and return its output.
-
-        Raises:
-            AssertionError: the command failed, or succeeded although `ok` is false.
-        """
+        """Run a command, which must succeed or, if `ok` is false, fail; return its output."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS,
@@ -195,11 +191,11 @@ class Project:
         return store.all_runs(self)
 
     def training_runs(self) -> list[dict[str, Any]]:
-        """Return the training runs in MLflow (see `chaos.store.training_runs`)."""
+        """Return the runs of trainings in MLflow (see `chaos.store`)."""
         return store.training_runs(self.folder)
 
     def versions(self) -> list[tuple[str, int]]:
-        """Return the registered model versions in MLflow (see `chaos.store.versions`)."""
+        """Return the registered model versions as pairs of name and number."""
         return store.versions(self.folder)
 
     def statuses(self) -> list[str]:
@@ -224,9 +220,6 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def _digest_of_lock(file: Path) -> str:
-    """Return a digest of the stages in dvc.lock that does not depend on their order.
-
-    DVC writes stages in the order in which they first ended, so a kill can change the order.
-    """
+    """Return a digest of dvc.lock that does not depend on the order of stages, which a kill can change."""
     stages = YAML(typ="safe").load(file)["stages"]
     return hashlib.sha256(json.dumps(stages, sort_keys=True).encode()).hexdigest()

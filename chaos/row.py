@@ -1,31 +1,34 @@
-"""A row of the table of faults that `make chaos` injects."""
+"""The frame of a row of the table: a function that injects a fault several times."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from chaos.setup import Setup
 
+Inject = Callable[[Setup, int], Iterator[str]]  # yields for each try what was lost, or ""
+
 
 @dataclass(frozen=True)
 class Row:
-    """A fault, its description, and the function that injects it.
+    """A fault. The first paragraph of the function's docstring names the fault, the second how it is injected."""
 
-    name: name on the command line.
-    fault: description of the fault.
-    method: how the fault is injected, and what is checked.
-    inject: function that injects the fault in the given number of tries. It returns for each try what was lost, or "".
-    tries: number of tries.
-    is_possible: function that returns whether the fault can be injected on this machine.
-    """
-
-    name: str
-    fault: str
-    method: str
-    inject: Callable[[Setup, int], list[str]]
+    inject: Inject
     tries: int
     is_possible: Callable[[], bool] = lambda: True
 
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        return self.inject.__name__.replace("_", "-")
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The fault, and how it is injected and checked; each in one line."""
+        paragraphs = (inspect.getdoc(self.inject) or "").split("\n\n")
+        return [" ".join(paragraph.split()).removesuffix(".") for paragraph in paragraphs]
+
     def verdicts(self, setup: Setup) -> list[str]:
         """Return what each try lost, or "". A try in which the fault did not happen counts as lost."""
-        verdicts = self.inject(setup, self.tries)
+        verdicts = list(self.inject(setup, self.tries))
         return verdicts + ["the fault did not happen"] * (self.tries - len(verdicts))

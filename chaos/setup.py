@@ -1,15 +1,13 @@
-"""Setup that all faults share: projects to break, the results of an uninterrupted run, and checks for faults."""
+"""What all rows share: projects to break, the results of an uninterrupted run, and checks for what was lost."""
 
 import random
 import shutil
 import sys
 import time
-from functools import cached_property
 from pathlib import Path
 
 from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
-from chaos.team import Team
 
 STAGES = (
     "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
@@ -25,7 +23,6 @@ SEED = 20  # seed of the random moments at which processes are killed
 class Setup:
     """Projects in a folder that the caller removes.
 
-    bare: project in which nothing was run.
     whole: project in which the pipeline was run without interruption.
     reference: digests of the outputs of `whole`, by path.
     seconds: duration of each stage in that run.
@@ -37,10 +34,10 @@ class Setup:
         scratch.mkdir(exist_ok=True)
         self.random = random.Random(SEED)
         self._write_python()
-        self.bare = Project(self._new_folder("bare"))
-        self.bare.create()
-        self.bare.set({stage: _scored_at(SHORT) for stage in ("train_bigram", "train_gpt")})
-        self.bare.commit("longer trainings")
+        self._bare = Project(self._new_folder("bare"))
+        self._bare.create()
+        self._bare.set({stage: _scored_at(SHORT) for stage in ("train_bigram", "train_gpt")})
+        self._bare.commit("longer trainings")
         self.whole = self.new_project("whole")
         self.seconds = self._run_pipeline()
         self.reference = self.whole.outputs()
@@ -50,23 +47,12 @@ class Setup:
     def new_project(self, name: str) -> Project:
         """Return a new project in which nothing was run."""
         project = Project(self._new_folder(name))
-        shutil.copytree(self.bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(self._bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
         project.env |= SAVE_OFTEN | {"PATH": f"{self.scratch / 'bin'}:{project.env['PATH']}"}
         return project
 
-    @cached_property
-    def team(self) -> Team:
-        """Project and machines for faults of a cluster."""
-        self.whole.reset()
-        return Team(self.whole, self._new_folder("team").parent)
-
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
-        """Return the project `whole` with parameters for another training of the GPT.
-
-        seed: seed of the training.
-        steps: steps at which val is scored; the last one ends the training.
-        recipe: further parameters of section `train_gpt`.
-        """
+        """Return the project `whole` with parameters for another training of the GPT, which scores val at `steps`."""
         self.whole.reset()
         self.whole.remove_checkpoints()  # an earlier fault may have left some
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
@@ -114,10 +100,10 @@ def train_uninterrupted(project: Project) -> dict[str, str]:
     return project.outputs()
 
 
-def start_training(project: Project, *command: str, **env: str) -> Running:
+def start_training(project: Project, *command: str) -> Running:
     """Start a command that trains the GPT, and wait for a checkpoint from which the training can resume."""
     wait_until(lambda: not project.leftovers())  # checkpoints of an earlier training are removed soon after its end
-    running = project.start(*command, **env)
+    running = project.start(*command)
     assert running.reaches(lambda: has_checkpoint(project)), running.printed
     return running
 
@@ -127,7 +113,7 @@ def has_checkpoint(project: Project) -> bool:
     return any(int(file.name.partition("-")[0]) for file in project.checkpoints("train-gpt"))
 
 
-# ---- verdicts: a description of what was lost, or ""
+# ---- what was lost, or ""
 
 
 def torn_file(project: Project, reference: dict[str, str]) -> str:
@@ -161,10 +147,7 @@ def difference_between(outputs: dict[str, str], reference: dict[str, str]) -> st
 
 
 def mlflow_fault(project: Project, steps: list[int]) -> str:
-    """Describe which points of the GPT's last training MLflow is missing or has twice.
-
-    The check is repeated for up to MLFLOW_SECONDS, because journals are sent in the background.
-    """
+    """Describe which points of the GPT's last training MLflow is missing or has twice, when all journals are sent."""
     return wait_until_empty(lambda: _mlflow_fault(project, steps), MLFLOW_SECONDS)
 
 

@@ -35,28 +35,27 @@ print("RUNS" + json.dumps(found))
 
 
 def all_runs(project: "Project") -> list[dict[str, Any]]:
-    """Return all runs, read with mlflow: tags, parameters, last metrics, artifacts, number of points of each metric."""
+    """Return all runs, read with mlflow."""
     printed = project.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
     runs: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
     return runs
 
 
 def training_runs(folder: Path) -> list[dict[str, Any]]:
-    """Return the runs of training stages, oldest first: stage, status, and the steps at which val was scored.
+    """Return the runs of training stages, oldest first: name, status, tags, and the steps at which val was scored.
 
-    The database is read without mlflow.
+    `experiment`, `kind` and `stage` are the tags `bukva.experiment` and so on. The database is read without mlflow.
     """
     with _database(folder) as database:
-        runs = database.execute(
-            "select runs.run_uuid, stage.value, status from runs "
-            "join tags kind on kind.run_uuid = runs.run_uuid and kind.key = 'bukva.kind' and kind.value = 'training' "
-            "join tags stage on stage.run_uuid = runs.run_uuid and stage.key = 'bukva.stage' order by start_time"
-        ).fetchall()
+        runs = database.execute("select run_uuid, name, status from runs order by start_time").fetchall()
+        tags = database.execute("select run_uuid, key, value from tags where key like 'bukva.%'").fetchall()
         points = database.execute("select run_uuid, step from metrics where key = ? order by step", [VAL]).fetchall()
-    return [
-        {"stage": name, "status": status, "steps": [step for run, step in points if run == uuid]}
+    found = [
+        {"name": name, "status": status, "steps": [step for run, step in points if run == uuid]}
+        | {key.removeprefix("bukva."): value for run, key, value in tags if run == uuid}
         for uuid, name, status in runs
     ]
+    return [run for run in found if run.get("kind") == "training"]
 
 
 def statuses(folder: Path) -> list[str]:

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from chaos.__main__ import ROWS
 from chaos.row import Row
 from chaos.running import ended_by
 
@@ -29,5 +30,10 @@ def test_the_signal_that_ended_a_stage_is_recognised_and_not_mistaken_for_anothe
 
 @pytest.mark.parametrize(("tries", "happened", "lost"), [(3, 2, 1), (3, 3, 0), (3, 5, 0), (1, 0, 1)])
 def test_a_fault_that_did_not_happen_counts_as_lost(tries, happened, lost):
-    row = Row("name", "fault", "method", lambda *_: [""] * happened, tries)
+    row = Row(lambda *_: [""] * happened, tries)
     assert row.verdicts(None) == [""] * happened + ["the fault did not happen"] * lost
+
+
+def test_every_row_has_a_name_a_fault_and_a_method_for_the_table():
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert all(len(row.paragraphs) == 2 for row in ROWS)
