@@ -33,15 +33,7 @@ RECIPES: dict[str, Changes] = {
         "train_gpt": {"n_steps": 180, "batch_size": 24, "learning_rate": 0.006, "warmup_steps": 10},
     },
     "ngrams": {
-        "model": {
-            "block_size": 64,
-            "ngrams": "input",
-            "ngram_dropout": 0.0,
-            "network_loss": 0.3,
-            "n_layer": 1,
-            "n_embd": 64,
-            "ngram_orders": [3, 5],
-        },
+        "model": {"block_size": 64, "n_layer": 1, "n_embd": 64, "ngrams": "input", "ngram_orders": [3, 5]},
         "train_gpt": {"n_steps": 6, "batch_size": 24, "warmup_steps": 1},
     },
 }
