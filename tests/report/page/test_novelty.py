@@ -8,7 +8,7 @@ from works import split as section
 
 from bukva.config.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
-from bukva.report.page.novelty import COPIED, LENGTHS, novelty, open_train
+from bukva.report.page.novelty import COPIED, LENGTHS, novelty, read_train
 from bukva.text.collection import Document, write_collection
 
 RNG = np.random.default_rng(1)
@@ -23,8 +23,7 @@ def train(tmp_path_factory):
     write_collection(folder / "clean", ((Document("п", "А", name), text) for name, text in WORKS.items()))
     params = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=277)
     tokenize(folder / "clean", folder / "tokens", params, section(0.8, 0.1, 0.1, "tail"))
-    with open_train(folder / "clean", folder / "tokens") as opened:
-        yield opened
+    return read_train(folder / "clean", folder / "tokens")
 
 
 def share(name, start, stop):

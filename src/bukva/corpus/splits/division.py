@@ -6,22 +6,20 @@ The stage also adds the number of ids of each share to the table. Stage split re
 """
 
 import itertools
-import mmap
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from bukva.config.schema import Split
 from bukva.core.errors import ParamsError
+from bukva.corpus.repeats import cut_from
 from bukva.text.characters import Codes, code_points
-from bukva.text.collection import read_texts
+from bukva.text.collection import TEXT
 from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
@@ -56,13 +54,10 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     """
     if split.duplicates == "keep":
         return share_table(spans(table, split))
-    from bukva.corpus.repeats.leaks import cut_from  # numba takes 0.3 s to import
-
-    with mapped_codes(clean, table) as (codes, text):
-        whole = spans(table, split)
-        held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
-        held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
-        remaining = cut_from(codes, held_out, text, whole["train"], _works(table), REPEAT_CHARS)
+    whole = spans(table, split)
+    held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
+    held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
+    remaining = cut_from(read_codes(clean), held_out, whole["train"], _works(table), REPEAT_CHARS)
     if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
             "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "
@@ -71,27 +66,9 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     return share_table(whole, remaining)
 
 
-@contextmanager
-def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """Yield the (N,) code points of the joined text of all works twice, as two arrays.
-
-    The first array is for random access, and the second is for reading from start to end. Both arrays map the same
-    temporary file. The operating system reads ahead only in the second array. If it also read ahead at every random
-    access, a file that does not fit in memory would be read a hundred times (docs/dev/log.md).
-    """
-    with tempfile.TemporaryFile(dir=clean.parent) as file:
-        for _, text in read_texts(clean, table):
-            file.write(code_points(text).data)
-        file.flush()
-        yield _mapped(file, mmap.MADV_RANDOM), _mapped(file, mmap.MADV_SEQUENTIAL)
-
-
-def _mapped(file: IO[bytes], advice: int) -> Codes:
-    if not file.tell():
-        return np.empty(0, np.uint32)  # an empty file cannot be mapped
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    mapped.madvise(advice)
-    return np.frombuffer(mapped, np.uint32)
+def read_codes(clean: Path) -> Codes:
+    """Return the (N,) code points of the joined text of all works of a collection."""
+    return code_points((clean / TEXT).read_bytes().decode())
 
 
 def _works(table: "pd.DataFrame") -> Spans:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from bukva.config.schema import Split
 from bukva.core.machine import n_cores
 from bukva.core.words import count
-from bukva.corpus.repeats.leaks import seen_in_train
-from bukva.corpus.splits.division import mapped_codes
+from bukva.corpus.repeats import seen_in_train
+from bukva.corpus.splits.division import read_codes
 from bukva.corpus.splits.unlike import PARTS, UNLIKE, bigram_bits
 from bukva.text.collection import decade
 from bukva.text.splits import Spans, names_in
@@ -43,16 +43,14 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
     held_out, train = [_spans(shares, name) for name in names[1:]], _spans(shares, "train")
-    with (
-        mapped_codes(clean, table) as (codes, text),
-        ThreadPoolExecutor(min(n_cores(), len(LENGTHS))) as threads,  # compiled functions release the GIL
-    ):
-        seen = threads.map(lambda n: seen_in_train(codes, held_out, text, train, n), LENGTHS)
-        for name, *of_lengths in zip(names[1:], *seen, strict=True):
-            by_length = zip(LENGTHS, of_lengths, strict=True)
-            result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in by_length}
-        for name, bits in bigram_bits(codes, train, dict(zip(names[1:], held_out, strict=True))).items():
-            result[name]["bigram_bits"] = round(bits, 3)
+    codes = read_codes(clean)
+    with ThreadPoolExecutor(min(n_cores(), len(LENGTHS))) as threads:  # numpy sorts and searches without the GIL
+        seen = [*threads.map(lambda n: seen_in_train(codes, held_out, codes, train, n), LENGTHS)]
+    for name, *of_lengths in zip(names[1:], *seen, strict=True):
+        by_length = zip(LENGTHS, of_lengths, strict=True)
+        result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in by_length}
+    for name, bits in bigram_bits(codes, train, dict(zip(names[1:], held_out, strict=True))).items():
+        result[name]["bigram_bits"] = round(bits, 3)
     return result
 
 

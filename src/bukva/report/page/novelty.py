@@ -7,19 +7,17 @@ models using Rusty-DAWG".
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bukva.corpus.repeats.grams import Ints, Spans, equal_runs, index_parts
-from bukva.corpus.repeats.leaks import seen_in_train
-from bukva.corpus.splits.division import mapped_codes
+from bukva.corpus.repeats import Ints, equal_runs, seen_in_train
+from bukva.corpus.splits.division import read_codes
 from bukva.text.characters import Codes, code_points, from_code_points
 from bukva.text.collection import documents, read_table
-from bukva.text.splits import read_shares
+from bukva.text.splits import Spans, read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
 COPIED = 16  # characters (two or three words); shorter passages do not count as copied
@@ -68,16 +66,15 @@ class Train:
     ends: Ints  # (n_works,), the end of each work in `text`
 
 
-@contextmanager
-def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """Open the training split of stages clean and tokenize. The text is memory-mapped during the `with` block."""
+def read_train(clean: Path, tokens: Path) -> Train:
+    """Read the training split from the outputs of stages clean and tokenize."""
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
-    with mapped_codes(clean, table) as (_, text):
-        parts = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
-        words = frozenset(word for part in parts for word in WORD.findall(part.lower()))
-        yield Train(text, spans, words, works, ends)
+    text = read_codes(clean)
+    parts = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
+    words = frozenset(word for part in parts for word in WORD.findall(part.lower()))
+    return Train(text, spans, words, works, ends)
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
@@ -101,12 +98,10 @@ def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
     """Return the copied passages of each of n texts."""
     runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # per text: start, start in train.text, length
     filled = spans[spans[:, 1] > spans[:, 0]]
-    for index in index_parts(codes, filled, COPIED):
-        for start, stop in train.spans.tolist():
-            for equal in equal_runs(codes, index, filled, train.text, start, stop):
-                rows = np.searchsorted(spans[:, 1], equal[:, 0], side="right")
-                for row, (start_in_codes, start_in_train, chars) in zip(rows.tolist(), equal.tolist(), strict=True):
-                    runs[row].append((start_in_codes - int(spans[row, 0]), start_in_train, chars))
+    equal = equal_runs(codes, filled, train.text, train.spans, COPIED)
+    rows = np.searchsorted(spans[:, 1], equal[:, 0], side="right")
+    for row, (start_in_codes, start_in_train, chars) in zip(rows.tolist(), equal.tolist(), strict=True):
+        runs[row].append((start_in_codes - int(spans[row, 0]), start_in_train, chars))
     return [list(_longest(of_text, train)) for of_text in runs]
 
 

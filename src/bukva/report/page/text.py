@@ -10,7 +10,7 @@ from bukva.core.words import count
 from bukva.report import charts
 from bukva.report.page.anatomy import anatomy
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
-from bukva.report.page.novelty import COPIED, LENGTHS, Copy, Novelty, novelty, open_train
+from bukva.report.page.novelty import COPIED, LENGTHS, Copy, Novelty, novelty, read_train
 from bukva.report.terminal import percent
 
 HUMAN = "people (val)"
@@ -30,8 +30,8 @@ def samples(experiment: Experiment) -> dict[str, Any]:
     for answer in answers["answers"]:
         writers.setdefault((answer["model"], answer["state"], answer["temperature"]), []).append(answer)
     texts = [[answer["written"] for answer in of_writer] for of_writer in writers.values()]
-    with open_train(experiment.path("clean"), experiment.path("tokens")) as train:
-        *measured, of_people = novelty([*texts, _pieces(experiment.characters.text)], train)
+    train = read_train(experiment.path("clean"), experiment.path("tokens"))
+    *measured, of_people = novelty([*texts, _pieces(experiment.characters.text)], train)
     shown = [
         _sample(answer, copies)
         for of_writer, found in zip(writers.values(), measured, strict=True)

@@ -1,0 +1,235 @@
+"""Text that occurs in two works is found, even if it was changed, and none is left in train after cutting."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bukva.corpus import repeats
+from bukva.corpus.repeats import equal_runs, seen_in_train
+
+# ---- texts with repeats, and slow and obvious searches for them
+
+
+def text_of(n, n_kinds, seed):
+    """Return (n,) random characters.
+
+    With 29 kinds of characters and n of a few thousand, no run of 12 characters occurs twice by chance.
+    """
+    return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint32)
+
+
+def joined(*texts):
+    """Join texts; return the joined text and the (n_texts, 2) spans."""
+    stops = np.cumsum([len(text) for text in texts])
+    return np.concatenate(texts), np.stack([stops - [len(text) for text in texts], stops], axis=1)
+
+
+def windows(codes, spans, n):
+    """Return every window of n characters within a span: its characters -> its positions."""
+    positions = {}
+    for start, stop in spans:
+        for at in range(start, stop - n + 1):
+            positions.setdefault(tuple(codes[at : at + n].tolist()), []).append(at)
+    return positions
+
+
+def changed(text, share, rng, n_kinds=29):
+    """Change a share of the characters: replace a third of them, delete a third, and insert one before a third."""
+    result = []
+    for code in text.tolist():
+        draw = rng.random() / share if share else 1
+        if draw >= 1 / 3:
+            if draw < 1:
+                result.append(int(rng.integers(0, n_kinds)))
+            if draw >= 2 / 3:
+                result.append(code)
+    return np.array(result, np.uint32)
+
+
+@st.composite
+def divided(draw):
+    """Draw works of lines that often repeat, each of up to 40 characters. The end of each work is held out.
+
+    Returns codes, and the spans of the training split, of the held-out text and of the works.
+    """
+    lines = [text_of(draw(st.integers(1, 40)), 29, seed) for seed in range(5)]
+    order = st.lists(st.sampled_from(range(5)), min_size=1, max_size=5)
+    works = draw(st.lists(order, min_size=1, max_size=4))
+    codes, spans = joined(*(np.concatenate([lines[i] for i in work]) for work in works))
+    cuts = np.array([draw(st.integers(start, stop)) for start, stop in spans.tolist()])
+    return codes, np.stack([spans[:, 0], cuts], axis=1), np.stack([cuts, spans[:, 1]], axis=1), spans
+
+
+def only(codes, spans):
+    """Return the codes in these spans; all other positions get a code that does not occur in a text."""
+    kept = np.full_like(codes, 251 + len(spans))
+    for start, stop in spans.tolist():
+        kept[start:stop] = codes[start:stop]
+    return kept
+
+
+pieces_of = st.sampled_from([7, 1 << 20])  # windows that are looked up at once
+
+
+@given(divided(), st.sampled_from([2, 8, 16, 33]), pieces_of)
+@settings(max_examples=30)
+def test_windows_seen_in_train_are_those_of_a_slow_search(text, n, piece):
+    codes, train, held_out, _ = text
+    texts = [held_out[::2], held_out[1::2]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "PIECE", piece)
+        seen = seen_in_train(only(codes, held_out), texts, only(codes, train), train, n)
+    ours = windows(codes, train, n)
+    for share, theirs in zip(seen, (windows(codes, spans, n) for spans in texts), strict=True):
+        n_windows = sum(map(len, theirs.values()))
+        in_train = sum(len(positions) for gram, positions in theirs.items() if gram in ours)
+        assert share == (in_train / n_windows if n_windows else None)
+
+
+@given(divided(), st.sampled_from([2, 8, 16]), pieces_of)
+@settings(max_examples=30)
+def test_equal_runs_are_those_of_a_slow_search(text, n, piece):
+    codes, train, held_out, _ = text
+    pairs, ours = set(), windows(codes, train, n)
+    for gram, positions in windows(codes, held_out, n).items():
+        pairs |= {(a, b) for a in positions for b in ours.get(gram, [])}
+    expected = []
+    for a, b in sorted(pairs):
+        if (a - 1, b - 1) not in pairs:
+            length = next(i for i in range(len(codes)) if (a + i, b + i) not in pairs)
+            expected.append([a, b, length + n - 1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "PIECE", piece)
+        assert sorted(equal_runs(codes, held_out, codes, train, n).tolist()) == expected
+
+
+def test_more_windows_than_are_looked_up_are_sampled(monkeypatch):
+    copy, other = text_of(1009, 29, 1), text_of(1009, 29, 2)
+    codes, spans = joined(copy, np.concatenate([copy, other]))
+    monkeypatch.setattr(repeats, "MOST_WINDOWS", 211)
+    [seen] = seen_in_train(codes, [spans[1:]], codes, spans[:1], 8)
+    assert seen == pytest.approx(0.5, abs=0.01)
+
+
+# ---- repeats are cut out of train
+
+MIN = 31  # smallest number of equal characters that is cut in these tests
+
+
+def text_left(codes, pieces, work):
+    """Return the remaining text of a work, joined across cuts."""
+    return np.concatenate([codes[:0], *(codes[a:b] for w, a, b in pieces.tolist() if w == work)])
+
+
+def shared_windows(codes, pieces, held_out, works):
+    """Return the windows of MIN characters in the remaining text that also occur in held-out text of another work."""
+    shared = set()
+    for work, (start, stop) in enumerate(works.tolist()):
+        text = text_left(codes, pieces, work)
+        others = held_out[(held_out[:, 0] < start) | (held_out[:, 1] > stop)]
+        shared |= windows(text, [(0, len(text))], MIN).keys() & windows(codes, others, MIN).keys()
+    return shared
+
+
+def cut_from(codes, train, held_out, works, min_chars=MIN):
+    """Return the remaining pieces of train. Its rows are the first works; all other works are held out as a whole."""
+    rest = works[len(train) :, [0, 0]]
+    return repeats.cut_from(codes, held_out, np.concatenate([train, rest]), works, min_chars)
+
+
+def planted(original, copy, n_kinds=29, seed=1):
+    """Cut a work in which a copy of held-out text was planted. Return the share of the copy that is cut, and the rest.
+
+    The rest is the number of other characters that are cut.
+    """
+    first, second = text_of(701, n_kinds, seed + 10), text_of(811, n_kinds, seed + 20)
+    codes, works = joined(np.concatenate([first, copy, second]), text_of(503, n_kinds, seed + 30), original)
+    is_cut = np.ones(len(codes), np.bool_)
+    for _, start, stop in cut_from(codes, works[:2], works[2:], works, 60).tolist():
+        is_cut[start:stop] = False
+    of_copy = is_cut[701 : 701 + len(copy)]
+    return of_copy.mean(), is_cut[: works[2, 0]].sum() - of_copy.sum()
+
+
+@pytest.mark.parametrize(("length", "share", "least"), [
+    (61, 0, 1), (97, 0.01, 0.9), (199, 0.01, 0.95), (997, 0.01, 0.98), (199, 0.05, 0.8), (997, 0.05, 0.93),
+    (997, 0.1, 0.6),
+])  # fmt: skip
+def test_copies_with_changed_characters_are_cut_and_little_else(length, share, least):
+    found, rest = [], 0
+    for seed in range(20):
+        original = text_of(length, 29, seed)
+        part, outside = planted(original, changed(original, share, np.random.default_rng(seed)), seed=seed)
+        found.append(part)
+        rest += outside
+    assert np.mean(found) >= least
+    assert rest <= 20
+
+
+@pytest.mark.parametrize("n_kinds", [4, 5, 10, 16])
+def test_changed_copies_in_a_small_alphabet_are_cut_and_little_else(n_kinds):
+    original = text_of(4001, n_kinds, 1)
+    part, rest = planted(original, changed(original, 1 / 40, np.random.default_rng(1), n_kinds), n_kinds)
+    assert part > 0.95
+    assert rest < 40
+
+
+def test_shorter_repeats_rows_of_dots_and_phrases_in_another_order_stay():
+    original = text_of(997, 29, seed=1)
+    assert planted(original, original[307 : 307 + 59]) == (0, 0)
+    dots = np.full(41, 30, np.uint32)
+    texts = [text_of(97, 29, seed) for seed in range(100, 140)]
+    pairs = [zip(texts[:20], [dots] * 20, strict=True), zip(texts[20:], [dots] * 20, strict=True)]
+    assert planted(*(np.concatenate([part for pair in half for part in pair]) for half in pairs)) == (0, 0)
+    phrases = [original[at : at + 20] for at in range(0, 900, 90)]
+    mixed = [part for i, phrase in enumerate(reversed(phrases)) for part in (phrase, text_of(20, 29, 50 + i))]
+    assert planted(original, np.concatenate(mixed)) == (0, 0)
+
+
+def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
+    texts = [text_of(101, 29, seed) for seed in range(4)]
+    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
+    assert cut_from(codes, works[:2], works[2:], works).tolist() == [[0, 0, 101], [1, 303, 404]]
+
+
+@given(divided())
+@settings(max_examples=60)
+def test_after_cutting_no_window_of_val_and_test_stands_in_another_works_train_not_even_across_cuts(text):
+    codes, train, held_out, works = text
+    pieces = cut_from(codes, train, held_out, works)
+    assert not shared_windows(codes, pieces, held_out, works)
+    for work, start, stop in pieces.tolist():  # each piece lies in the training text of its work
+        assert train[work, 0] <= start < stop <= train[work, 1]
+    assert (pieces[1:, 1] >= pieces[:-1, 2]).all()
+
+
+def test_text_that_comes_together_by_a_cut_is_cut_too():
+    line = text_of(40, 29, seed=1)  # a line of val; train contains it with a passage of val in the middle
+    passage = text_of(101, 29, seed=2)
+    codes, works = joined(
+        np.concatenate([text_of(97, 29, seed=3), line[:20], passage, line[20:], text_of(83, 29, seed=4)]),
+        np.concatenate([line, text_of(53, 29, seed=5), passage]),
+    )
+    pieces = cut_from(codes, works[:1], works[1:], works)
+    assert pieces[0].tolist() == [0, 0, 97 + 20]
+    assert pieces[1, 1] == 97 + 20 + 101 + 20
+    assert not shared_windows(codes, pieces, works[1:], works)
+
+
+@pytest.mark.parametrize("n_kinds", [2, 29])
+def test_what_a_work_repeats_of_itself_stays(n_kinds):
+    refrain = text_of(101, n_kinds, seed=1)
+    parts = [text_of(97, 29, seed) for seed in range(2, 8)]
+    codes, works = joined(
+        np.concatenate([parts[0], refrain, parts[1], refrain]), np.concatenate([parts[2], refrain, parts[3]])
+    )
+    train, held_out = np.array([[0, 295], [396, 691]]), np.array([[295, 396], [691, 691]])
+    assert cut_from(codes, train[:1], held_out, works).tolist() == [[0, 0, 295]]
+    assert cut_from(codes, train, held_out, works).tolist() == [[0, 0, 295], [1, 396, 493], [1, 594, 691]]
+    both = np.array([[295, 396], [493, 594]])  # held out in both works, so each repeats held-out text of the other
+    assert cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist() == [
+        [0, 0, 97],
+        [0, 198, 295],
+        [1, 396, 493],
+    ]
