@@ -1,8 +1,10 @@
 """Cleaning follows its rules exactly, and every removed character is counted."""
 
+import re
 from pathlib import Path
 
 import pytest
+from corpus.cleaning.cleaned import clean
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from notes_rules import EXCLUDE, FOREIGN, PREFIXES, clean_lines
@@ -40,16 +42,17 @@ texts = st.lists(plain | plain | special | alien | st.characters(exclude_categor
 @example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж")
 @example("/7/ж/*/*/\n  /\u2028/😀//\n")
 def test_the_rules_are_those_of_the_lecture_notes_and_the_counts_add_up(text):
-    cleaned = cleaning.clean(text, NOTES)
-    assert cleaned.text == clean_lines(text)
-    assert cleaned.chars_before == len(text)
-    assert sum(counts.lines for counts in cleaned.removed.values()) == cleaned.lines - cleaned.text.count("\n")
+    cleaned, removed = clean(text, NOTES)
+    assert cleaned == clean_lines(text)
+    n_lines = len(re.findall(r"\r\n|\r|\n|[^\r\n]\Z", text))
+    assert sum(lines for _, lines, _ in removed.values()) == n_lines - cleaned.count("\n")
 
 
 @settings(max_examples=50)
 @given(texts, st.sampled_from(["notes", "literary", "none"]))
-def test_the_counts_of_a_piece_of_a_work_add_up(text, rules):
-    assert cleaning.clean(text, rule_set(rules), goes_on=True).chars_before == len(text)
+def test_every_removed_character_is_counted(text, rules):
+    cleaned, removed = clean(text, rule_set(rules))
+    assert sum(chars for chars, _, _ in removed.values()) == len(text) - len(cleaned)
 
 
 def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
@@ -60,7 +63,7 @@ def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
         "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols),
         *(w.read_bytes().decode() for w in works),
     ]:
-        assert cleaning.clean(text, NOTES).text == clean_lines(text)
+        assert clean(text, NOTES)[0] == clean_lines(text)
 
 
 def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):

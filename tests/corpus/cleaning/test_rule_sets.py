@@ -1,12 +1,14 @@
 """Selection of the rule set: by its name, by the letters of the collection, or from a user's file."""
 
+from collections import Counter
+
 import pytest
+from corpus.cleaning.cleaned import clean
 
 from bukva.config.schema import Clean
 from bukva.core.errors import BukvaError
-from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules
-from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules
+from bukva.corpus.cleaning.scripts import fitting_rules
 from bukva.text.collection import Document, write_collection
 
 
@@ -63,9 +65,7 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
     ids=range(5),
 )
 def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, why):
-    counts = CharCounts()
-    counts.add(text)
-    assert fitting_rules(counts) == (rules, why)
+    assert fitting_rules(Counter(text)) == (rules, why)
 
 
 def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_path, monkeypatch):
@@ -73,8 +73,8 @@ def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_p
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n")
     rules, why = chosen(raw("x"), "file", "own.yaml")
     assert (rules.name, why) == ("file", "from own.yaml")
-    assert clean("xyz\n", rules).text == "yz\n"
-    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0]).text == "z\n"
+    assert clean("xyz\n", rules)[0] == "yz\n"
+    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0])[0] == "z\n"
     assert rejection(raw("x"), "file", "own.yaml", ["a"]).endswith("own.yaml; use b.")
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: '('}\n")
     assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a valid Python reg")
@@ -104,4 +104,4 @@ def test_an_unknown_optional_rule_is_rejected(raw):
 )
 def test_literary_removes_terminal_codes_whole_and_keeps_words_apart_at_breaks(raw, text, cleaned):
     rules, _ = chosen(raw("x"), "literary")
-    assert clean(text, rules).text == cleaned
+    assert clean(text, rules)[0] == cleaned

@@ -1,120 +1,58 @@
-"""Clean the texts of a corpus, and count the characters that each rule removes.
+"""Clean the works of a collection by a rule set (rules.py), and count the characters that each rule removes."""
 
-A work (one text of the corpus) is read in pieces, and the rules (rule_sets.py) are applied to one piece at a time. A
-piece ends at a line end, unless a line is too long for one piece.
-
-Some rules remove the text that a publisher put before the start mark or after the end mark of a work (marks.py). These
-rules search the whole work for marks before its first piece is cleaned.
-"""
-
-import dataclasses
-import itertools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar
-from bukva.corpus.cleaning.line_rules import LineRules
-from bukva.corpus.cleaning.marks import Outside, lines_outside
-from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule
-from bukva.corpus.cleaning.scripts import CharCounts
+from bukva.corpus.cleaning.removals import Record
+from bukva.corpus.cleaning.rules import RuleSet
+from bukva.corpus.cleaning.scripts import char_counts, letters_by_script
 from bukva.text.collection import Document, read_table, read_texts, write_collection
 
-LINE_ENDS = "line_ends"  # name of the rule that converts line ends; every rule set has it
 OPENINGS = 3  # maximum number of works whose first words the report keeps, because they can serve as prompts
 OPENING_CHARS = 30  # maximum number of characters of such first words
 ALPHABET = 300  # maximum number of different characters that the report lists
 MOSTLY_CUT = 0.5  # the report lists works with a larger fraction of text outside their start and end marks
 
 
-class Piece(NamedTuple):
-    """A piece of a work (one text of the corpus).
+def cleaned_works(raw: Path, rules: RuleSet, record: Record, shown: str) -> Iterator[tuple[Document, str, str]]:
+    """Yield each work of a collection with its text before and after cleaning, and show the progress named `shown`."""
+    table = read_table(raw)
+    with progress_bar(shown, int(table["chars"].sum())) as show:
+        for document, text in read_texts(raw, table):
+            record.begin(document.name)
+            yield document, text, rules.clean(text, record)
+            show(len(text))
 
-    document: category, author, name and year of the work.
-    text: the text of the piece.
-    goes_on: whether another piece of the work follows.
-    outside: the lines of the piece that lie outside the start and end marks of the work (marks.py). The keys are line
-        numbers in the piece, counted from 0. The values are the names of the rules that remove these lines.
+
+def removed_share(raw: Path, rules: RuleSet) -> float:
+    """Return the fraction of the characters of a collection that the rules for single lines remove.
+
+    Text outside the start and end marks of the works is not counted. Every line end counts as one character.
     """
-
-    document: Document
-    text: str
-    goes_on: bool
-    outside: Outside
-
-
-def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside | None = None) -> Cleaned:
-    """Clean the text of a work, or of one piece of a work.
-
-    Every rule set converts line ends to line feeds. The rule set `none` changes nothing else. All other rule sets also
-    add a line feed to a work that does not end with a line feed.
-
-    Args:
-        text: the text to clean.
-        rules: the rule set.
-        goes_on: whether `text` is followed by another piece of the work. In this case, `text` may end in the middle of
-            a line. This part of the line is cleaned like a whole line.
-        outside: the lines of `text` to remove because they lie outside the start and end marks of the work (see
-            `Piece`). If `None`, `text` must be a whole work, and this function finds the marks itself.
-    """
-    unix = _unix(text)
-    if outside is None:
-        outside = _outside_in_piece(lines_outside(rules.cuts, [unix]), 0, unix)
-    is_cut = goes_on and not unix.endswith("\n")
-    if rules.rule_names and unix and not unix.endswith("\n"):
-        unix += "\n"
-    line_ends = Removed(len(text) - len(unix), 0, text.count("\r"))
-    if not unix or not rules.rule_names:
-        return Cleaned(unix, unix.count("\n"), {LINE_ENDS: line_ends})
-    cleaned = rules.apply(unix, outside)
-    kept, lines = cleaned.text, cleaned.lines
-    if is_cut:  # the text continues in the next piece, so take the added line feed away again
-        kept, lines = kept[:-1], lines - 1
-        line_ends += Removed(len(cleaned.text) - len(kept))
-    return dataclasses.replace(cleaned, text=kept, lines=lines, removed={LINE_ENDS: line_ends} | cleaned.removed)
-
-
-def removed_share(raw: Path, rules: LineRules) -> float:
-    """Return the fraction of the characters of a collection that the rules for single lines remove, from 0 to 1.
-
-    Text outside the start and end marks of the works (marks.py) is not counted. Every line end counts as one character.
-
-    Args:
-        raw: folder of the collection.
-        rules: the rule set that contains the rules.
-    """
-    kept, removed = 0, 0
-    with progress_bar(f"clean: trying rule set {rules.name}", int(read_table(raw)["chars"].sum())) as show:
-        for _, text, goes_on, outside in pieces(raw, rules):
-            cleaned = clean(text, rules, goes_on, outside)
-            kept += len(cleaned.text)
-            removed += sum(
-                cleaned.removed[rule.name].chars for rule in rules.line_rules if rule.name in cleaned.removed
-            )
-            show(cleaned.chars_before)
+    record = Record(rules.rule_names)
+    works = cleaned_works(raw, rules, record, f"clean: trying rule set {rules.name}")
+    kept = sum(len(cleaned) for *_, cleaned in works)
+    removed = sum(record.counts[rule.name, "chars"] for rule in rules.line_rules)
     return removed / max(1, kept + removed)
 
 
-def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
+def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str) -> dict[str, Any]:
     """Clean every work of the collection in the folder `raw`, and write the cleaned collection to `target`.
 
     If the rules remove the whole text of a work, the work stays in the collection as an empty work.
 
-    Args:
-        raw: folder of the collection.
-        target: folder of the cleaned collection.
-        rules: the rule set.
-        why: the reason for choosing this rule set. It becomes part of the result.
-
     Returns:
         The content of reports/cleaning.json, with these keys:
-        `rule_set`, `why`: the name of the rule set, and the argument `why`.
+        `rule_set`, `why`: the name of the rule set, and the reason for choosing it.
         `works`: the number of works.
         `chars_before`, `chars`: the number of characters before and after cleaning.
         `symbols`: the number of different characters after cleaning.
-        `removed`, `examples`: what each rule removed (see `Record.removed` and `Record.examples`).
+        `removed`, `examples`: what each rule removed (see `Record`).
         `mostly_cut`: for works with more than half of the text outside their start and end marks, this fraction, by
             name of the work.
         `letters`: the number of letters in the cleaned text, by script (writing system).
@@ -124,75 +62,41 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
     Raises:
         BukvaError: only white space is left of the whole corpus. The message names the rules that removed the text.
     """
-    record, counts = Record([LINE_ENDS, *rules.rule_names]), CharCounts()
+    record, counts = Record(rules.rule_names), Counter[str]()
     openings: list[str] = []
     mostly_cut: dict[str, float] = {}
-    before = read_table(raw)
 
-    def cleaned_texts(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
-        record.begin(document.name)
-        opening, chars, cut = "", 0, 0
-        for _, text, goes_on, outside in pieces:
-            piece = clean(text, rules, goes_on, outside)
-            record.add(piece)
-            counts.add(piece.text)
-            opening = opening or _opening(piece.text[: 100 * OPENING_CHARS])
-            chars += piece.chars_before
-            cut += sum(piece.removed[rule.name].chars for rule in rules.cuts if rule.name in piece.removed)
-            show(piece.chars_before)
-            yield piece.text
-        if cut > MOSTLY_CUT * chars:
-            mostly_cut[document.name] = round(cut / chars, 4)
-        if opening and len(openings) < OPENINGS and opening not in openings:
-            openings.append(opening)
+    def works() -> Iterator[tuple[Document, str]]:
+        cut_before = 0
+        for document, text, cleaned in cleaned_works(raw, rules, record, "clean"):
+            counts.update(char_counts(cleaned))
+            cut = sum(record.counts[rule.name, "chars"] for rule in rules.cuts)
+            if cut - cut_before > MOSTLY_CUT * len(text):
+                mostly_cut[document.name] = round((cut - cut_before) / len(text), 4)
+            cut_before = cut
+            opening = _opening(cleaned[: 100 * OPENING_CHARS])
+            if opening and len(openings) < OPENINGS and opening not in openings:
+                openings.append(opening)
+            yield document, cleaned
 
-    n_chars = int(before["chars"].sum())
-    with atomic_folder(target) as folder, progress_bar("clean", n_chars) as show:
-        works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
-        table = write_collection(
-            folder, ((document, "".join(cleaned_texts(document, parts))) for document, parts in works)
-        )
-        chars = int(table["chars"].sum())
+    with atomic_folder(target) as folder:
+        table = write_collection(folder, works())
         # Line feeds do not count as text. If a rule deletes all characters of a line, its line feed stays.
-        if all(char.isspace() for char, _ in counts.items()):
-            raise ParamsError(_nothing_left(rules.name, record.totals))
+        if all(char.isspace() for char in counts):
+            raise ParamsError(_nothing_left(rules.name, record))
     return {
         "rule_set": rules.name,
         "why": why,
         "works": len(table),
-        "chars_before": n_chars,
-        "chars": chars,
+        "chars_before": int(read_table(raw)["chars"].sum()),
+        "chars": int(table["chars"].sum()),
         "symbols": len(counts),
         "removed": record.removed(),
         "examples": record.examples(),
         "mostly_cut": mostly_cut,
-        "letters": counts.letters(),
-        "alphabet": counts.most_frequent(ALPHABET),
+        "letters": letters_by_script(counts),
+        "alphabet": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ALPHABET]),
         "openings": openings,
-    }
-
-
-def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
-    """Yield all works in the collection `raw`, each as one piece."""
-    for document, text in read_texts(raw, read_table(raw)):
-        outside = lines_outside(rules.cuts, [_unix(text)]) if rules.cuts else []
-        yield Piece(document, text, False, _outside_in_piece(outside, 0, text))
-
-
-def _unix(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return the lines of a piece that lie outside the start and end marks of the work."""
-    if not outside or not text:
-        return {}
-    unix = _unix(text)
-    after = first_line + unix.count("\n") + (not unix.endswith("\n"))
-    return {
-        line - first_line: rule
-        for lines, rule in reversed(outside)
-        for line in range(max(lines.start, first_line), min(lines.stop, after))
     }
 
 
@@ -203,8 +107,8 @@ def _opening(text: str) -> str:
     return words or line[:OPENING_CHARS]
 
 
-def _nothing_left(rules: str, totals: RemovedByRule) -> str:
-    largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
-    listed = ", ".join(f"rule {rule}: {removed.chars:,} characters" for rule, removed in largest_first)
+def _nothing_left(rules: str, record: Record) -> str:
+    largest_first = sorted((rule for rule in record.removed() if rule["chars"] > 0), key=lambda rule: -rule["chars"])
+    listed = ", ".join(f"rule {rule['rule']}: {rule['chars']:,} characters" for rule in largest_first)
     what = f"'{rules}' removes the whole text ({listed}); use 'none', or another corpus."
     return f"params.yaml, clean.rules: {what}"

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bukva.corpus.cleaning.removals import visible
+from bukva.corpus.cleaning.removals import COUNTS, visible
 from bukva.text.collection import MISSING, decade
 
 if TYPE_CHECKING:
@@ -15,17 +15,14 @@ SPECIAL = re.compile(r"[\\`*_~\[\]<>|&$#]")  # characters with a meaning in Mark
 MOST_LABELS = 30  # maximum number of authors, categories or decades in a table; one more row sums up the others
 MOST_SYMBOLS = 200  # maximum number of characters in the table of symbols
 SCRIPTS = 5  # maximum number of scripts that the page names
-COUNTS = ("chars", "lines", "places")  # columns of numbers in the table of rules
 NOT_GIVEN = "not given"  # label of works without author, category or year
 
 
 def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
     """Return the content of reports/corpus.md, in Markdown.
 
-    Args:
-        cleaning: the content of reports/cleaning.json.
-        works: the table of works of the cleaned corpus, with one row per work.
-        author: what the folder above a work is called in this corpus: "author" or "collection" (see `author_word`).
+    `cleaning` is the content of reports/cleaning.json, and `works` is the table of works of the cleaned corpus.
+    `author` is what the folder above a work is called in this corpus: "author" or "collection".
     """
     chars, before = cleaning["chars"], cleaning["chars_before"]
     scripts = ", ".join(
@@ -54,7 +51,6 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
 
 def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    """Yield a heading and a table with the number of works and characters of each label."""
     sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
     most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
     rows = [
@@ -117,10 +113,7 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return Markdown that shows a text as code in a table cell.
-
-    White space is kept. An empty text gives an empty cell.
-    """
+    """Return Markdown that shows a text as code in a table cell, with its white space. An empty text gives ""."""
     shown = visible(text).replace("|", "\\|")
     if not shown:
         return ""

@@ -1,8 +1,4 @@
-"""Load the rule sets with which texts are cleaned.
-
-A rule set is part of bukva, or the user has written it as a rule file (docs/text.md describes the format). With
-`clean.rules=auto`, bukva selects the rule set `notes` or `literary`, depending on the text.
-"""
+"""Choose and load rule sets, which are part of bukva or rule files of the user (docs/text.md describes the format)."""
 
 import functools
 import re
@@ -18,12 +14,10 @@ from bukva.config.messages import error_message, mistake, one_or_another, shorte
 from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
 from bukva.core.files import resolve_existing
-from bukva.core.progress import progress_bar
-from bukva.corpus.cleaning.clean import LINE_ENDS, clean, pieces, removed_share
-from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
-from bukva.corpus.cleaning.marks import Cut
-from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
-from bukva.text.collection import read_table
+from bukva.corpus.cleaning.clean import cleaned_works, removed_share
+from bukva.corpus.cleaning.removals import Record
+from bukva.corpus.cleaning.rules import LINE_ENDS, Cut, DropLines, LineRule, Normalise, RuleSet, Substitute
+from bukva.corpus.cleaning.scripts import char_counts, fitting_rules, percent
 
 RULES = Path(__file__).parent / "rules"
 # Maximum fraction of a text that `notes` may remove with clean.rules=auto. It removes 0.11 of RusLit.
@@ -38,10 +32,10 @@ LINE_END = re.compile(r"[\n\r]|\\[nr]")  # a line end, or the escape sequence of
 
 
 class Entry(Section):
-    """One rule of a rule file. It must have a name and exactly one of the actions in ACTIONS.
+    """One rule of a rule file, with exactly one of the actions in ACTIONS.
 
     The action `replace` also needs `by`, the replacement. `cut_to` and `cut_from` list the start and end marks of a
-    work (marks.py), and together count as one action.
+    work (see `Cut`), and together count as one action.
     """
 
     name: str = ""
@@ -77,7 +71,7 @@ class Entry(Section):
         for key, expression in self._expressions(given):
             try:
                 if key not in CUTS:
-                    self.line_rule().act("")
+                    self._line_rule().act("")
                 elif re.search(expression, ""):
                     raise mistake(
                         key, expression, "matches in every line; use an expression that matches only the marks"
@@ -93,16 +87,15 @@ class Entry(Section):
             yield from ((key, expression) for expression in (value if isinstance(value, list) else [value]))
 
     def rule(self) -> LineRule | Cut:
-        """Convert the entry to a rule: a `Cut` if it lists start or end marks, otherwise a rule for single lines."""
+        """Convert the entry to a rule."""
         if not (self.cut_to or self.cut_from):
-            return self.line_rule()
+            return self._line_rule()
         starts, ends = (
             tuple(re.compile(mark, re.MULTILINE) for mark in marks or ()) for marks in (self.cut_to, self.cut_from)
         )
         return Cut(self.name, starts, ends)
 
-    def line_rule(self) -> LineRule:
-        """Convert an entry without `cut_to` and `cut_from` to a rule for single lines."""
+    def _line_rule(self) -> LineRule:
         if self.drop_lines is not None:
             return DropLines(self.name, re.compile(self.drop_lines))
         if self.normalise is not None:
@@ -111,15 +104,10 @@ class Entry(Section):
 
 
 def read_entries(path: Path, source: str) -> list[Entry]:
-    """Read the rules of a rule file, which must exist.
-
-    Args:
-        path: the rule file.
-        source: name of the file in error messages.
+    """Read the rules of a rule file, which error messages call `source`.
 
     Raises:
-        BukvaError: the file cannot be read, or a rule in the file is not valid. The message has one line for each
-            mistake.
+        BukvaError: the file cannot be read, or rules are not valid. The message has one line for each mistake.
     """
     raw = read_any_yaml(path)
     rules = raw.get("rules") if isinstance(raw, dict) and len(raw) == 1 else None
@@ -146,36 +134,34 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 
 @functools.cache
-def rule_set(name: str) -> LineRules:
-    """Return the rule set `name` of bukva, such as "notes", without its optional rules."""
+def rule_set(name: str) -> RuleSet:
+    """Return a rule set of bukva, such as "notes", without its optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
-def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
-    """Return the rule set that the parameters select. Also return the reason, a phrase that the report shows.
+def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
+    """Return the rule set for the collection in the folder `raw`, and the reason as a phrase for the report.
 
     With `clean.rules=auto`, the rule set is `notes` if the letters of the text fit it (see `fitting_rules`) and `notes`
     removes at most the fraction MOST_REMOVED of the text. Otherwise the rule set is `literary`. The fraction is limited
     because `notes` removes every line that contains a Latin letter, and a line may be a whole paragraph.
-
-    Args:
-        params: section `clean` of params.yaml.
-        raw: folder of the collection to clean.
 
     Raises:
         BukvaError: the user's rule file has mistakes, or `clean.optional` names an unknown rule.
     """
     name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
     if name == "auto":
-        name, fits = fitting_rules(_char_counts(raw))
+        counts, publishers = Counter[str](), rule_set(PUBLISHERS)
+        for *_, text in cleaned_works(raw, publishers, Record(publishers.rule_names), "clean: counting letters"):
+            counts.update(char_counts(text))
+        name, fits = fitting_rules(counts)
         if name == "notes" and (removed := removed_share(raw, rule_set("notes"))) > MOST_REMOVED:
             name, fits = "literary", f"notes would remove {percent(removed)} of the text"
         why = f"because {fits} (clean.rules auto)"
     return _load(params, name), why
 
 
-def _load(params: Clean, name: str) -> LineRules:
-    """Load the rule set `name`, including the optional rules that `clean.optional` lists."""
+def _load(params: Clean, name: str) -> RuleSet:
     if name == "file":
         source, file = params.file, resolve_existing(params.file)
         if not file or not file.is_file():
@@ -195,26 +181,9 @@ def _load(params: Clean, name: str) -> LineRules:
     return assembled(name, source, entries, params.optional)
 
 
-def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> LineRules:
-    """Build a rule set from the rules of a rule file.
-
-    Args:
-        name: name of the rule set.
-        source: name of the rule file, for error messages.
-        entries: the rules.
-        optional: names of the optional rules to include. Other optional rules are left out.
-    """
+def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> RuleSet:
+    """Build a rule set from the rules of the rule file `source`, without the optional rules that are not listed."""
     rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
     cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
     line_rules = tuple(rule for rule in rules if not isinstance(rule, Cut))
-    return LineRules(name, source, line_rules, cuts, once=name == "notes")
-
-
-def _char_counts(raw: Path) -> CharCounts:
-    """Count the characters of all works in the collection `raw`, without the text that publishers put around a work."""
-    counts, rules = CharCounts(), rule_set(PUBLISHERS)
-    with progress_bar("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
-        for _, text, goes_on, outside in pieces(raw, rules):
-            counts.add(clean(text, rules, goes_on, outside).text if outside else text)
-            show(len(text))
-    return counts
+    return RuleSet(name, source, line_rules, cuts, once=name == "notes")
