@@ -1,20 +1,6 @@
-"""A short story in many languages, and the encodings in which such texts lie on people's disks: 57 pairs.
+"""A short story in many languages, and the encodings in which such texts lie on people's disks: 57 pairs."""
 
-As a script it prints how many texts are read right:
-
-    PYTHONPATH=src python tests/languages.py [--django FOLDER] [CHARS ...]
-
-By default the texts are those of STORY. FOLDER is an unpacked wheel of Django, whose translations give longer texts:
-CHARS of them, 300, 3,000 and 20,000 by default.
-"""
-
-import argparse
-import gettext
-import random
-import sys
 import unicodedata
-from collections.abc import Iterator
-from pathlib import Path
 
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 
@@ -177,49 +163,3 @@ def is_read(raw: bytes, encoding: str) -> tuple[bool, str]:
     except BadEncodingError as error:
         return False, str(error)
     return decode(raw, name) == raw.decode(encoding), name
-
-
-def translations(folder: Path, language: str, encoding: str, chars: int) -> bytes:
-    """Return about so many characters of Django's sentences in a language, those that the encoding has."""
-    sentences = list(_sentences(folder, language))
-    random.Random(7).shuffle(sentences)
-    raw, size = b"", 0
-    for sentence in sentences:
-        try:
-            raw += encoded(sentence + "\n", encoding)
-        except UnicodeEncodeError:
-            continue
-        if (size := size + len(sentence) + 1) >= chars:
-            break
-    return raw
-
-
-def _sentences(folder: Path, language: str) -> Iterator[str]:
-    for file in sorted(folder.glob(f"**/locale/{language}/LC_MESSAGES/django.mo")):
-        with file.open("rb") as opened:
-            catalog = gettext.GNUTranslations(opened)._catalog  # type: ignore[attr-defined]
-        for source, translated in catalog.items():
-            if source and isinstance(translated, str) and translated != source and not set("%{") & set(translated):
-                yield translated
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description="How many of 57 pairs of language and encoding are detected.")
-    parser.add_argument("--django", type=Path, help="an unpacked wheel of Django")
-    parser.add_argument("chars", type=int, nargs="*", default=[300, 3000, 20000])
-    args = parser.parse_args()
-    sizes = args.chars if args.django else [0]
-    for chars in sizes:
-        wrong = []
-        for language, encoding in PAIRS:
-            story = encoded(STORY[language], encoding)
-            raw = translations(args.django, language, encoding, chars) if args.django else story
-            right, name = is_read(raw, encoding)
-            wrong += [] if right else [f"{language} {encoding}: {name}"]
-        what = f"{chars} characters of Django" if args.django else "the stories"
-        sys.stdout.write(f"{what}: {len(PAIRS) - len(wrong)} of {len(PAIRS)} read right; {wrong}\n")
-
-
-if __name__ == "__main__":
-    main()

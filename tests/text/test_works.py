@@ -1,4 +1,4 @@
-"""Encoding of works as one array of ids by the character tokenizer (others: test_other_tokenizers.py)."""
+"""The data stages encode works as one array of ids, and divide it."""
 
 import json
 import tempfile
@@ -12,17 +12,18 @@ from works import split
 
 from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError
+from bukva.corpus.splits.division import spans
 from bukva.corpus.splits.encoding import MAX_SYMBOLS, tokenize
-from bukva.text.collection import Document, write_collection
+from bukva.text.collection import Document, read_table, write_collection
 from bukva.text.splits import load_splits, read_shares, save_splits
-from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers import TOKENIZERS, load_tokenizer
 
 
-def chars(vocabulary, unknown="error"):
-    return Tokenize(kind="char", vocabulary=vocabulary, unknown=unknown, vocab_size=257)
+def params(kind="char", vocabulary="all", unknown="error"):
+    return Tokenize(kind=kind, vocabulary=vocabulary, unknown=unknown, vocab_size=263)
 
 
-ALL, TRAIN = chars("all"), chars("train")
+ALL, TRAIN = params(), params(vocabulary="train")
 HALVES = split(0.5, 0.5, 0, "tail")
 
 
@@ -52,30 +53,41 @@ def rejection(clean, target, params):
 def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
     clean = collection(tmp_path / "clean", "вба", "", "😀\n", "ба")
     encoded = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
-    ids = np.load(tmp_path / "tokens" / "ids.npy")
-    assert ids.tolist() == [3, 2, 1, 4, 0, 2, 1]
-    assert (ids.dtype, encoded.n_ids) == (np.dtype("uint8"), 7)
+    np.save(tmp_path / "ids.npy", np.array([3, 2, 1, 4, 0, 2, 1], np.uint8))
+    assert (tmp_path / "tokens" / "ids.npy").read_bytes() == (tmp_path / "ids.npy").read_bytes()
+    assert encoded.n_ids == 7
     assert json.loads((tmp_path / "tokens" / "vocab.json").read_text()) == {"chars": ["\n", "а", "б", "в", "😀"]}
     assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "shares.parquet", "vocab.json"]
 
 
-def test_new_characters_renumber_the_works_before_them(tmp_path):
+def test_ids_have_two_bytes_if_there_are_more_than_256_characters(tmp_path):
     works = ["яюэ", "", "".join(map(chr, range(0x400, 0x501))), "😀\n", symbols(0, 10_000), "яюэ"]
     encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
     ids = np.load(tmp_path / "tokens" / "ids.npy")
     assert encoded.tokenizer.chars == sorted(set("".join(works)))
     assert ids.dtype == np.dtype("uint16")
-    assert encoded.n_ids == len(ids) == len("".join(works))
+    assert encoded.n_ids == len(ids)
     assert joined(tmp_path / "tokens") == "".join(works)
 
 
-@pytest.mark.parametrize("params", [ALL, TRAIN])
-def test_the_file_of_ids_is_that_of_numpy(params, tmp_path):
-    clean = collection(tmp_path / "clean", "вбавба", "аб—вва\U00010000", "ба\nв—\U00010000ба\n")
-    halves = split(0.9, 0.1, 0, "contiguous")
-    tokenize(clean, tmp_path / "whole", params, halves)
-    np.save(tmp_path / "whole.npy", np.load(tmp_path / "whole" / "ids.npy"))
-    assert (tmp_path / "whole.npy").read_bytes() == (tmp_path / "whole" / "ids.npy").read_bytes()
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("split", [split(0.5, 0.25, 0.25, "tail"), split(0.5, 0.3, 0.2, "contiguous")])
+def test_the_splits_in_ids_decode_to_the_splits_in_characters(split, kind, tmp_path):
+    works = ["мир" * 7, "日本語のテキスト", "war, 1869,\nмир мир"]
+    clean, tokens, text = collection(tmp_path / "clean", *works), tmp_path / "tokens", "".join(works)
+    encoded = tokenize(clean, tokens, params(kind), split)
+    save_splits(tmp_path / "split", np.load(tokens / "ids.npy"), read_shares(tokens))
+    ids = load_splits(tmp_path / "split")
+    assert encoded.n_ids == sum(map(len, ids.values()))
+    assert type(load_tokenizer(tokens)) is TOKENIZERS[kind]
+    parts = {name: [text[start:stop] for start, stop in span] for name, span in spans(read_table(clean), split).items()}
+    for name, texts in parts.items():
+        assert encoded.tokenizer.decode(ids[name]) == "".join(texts)
+        assert encoded.tokenizer.chars_of(ids[name]).sum() == len("".join(texts))
+        first = "".join(texts)[0]  # it is not scored, and shares no id with the second character
+        assert encoded.tokenizer.decode(ids[name][: len(encoded.tokenizer.encode(first))]) == first
+    learned_from = works if kind == "char" else parts["train"]
+    assert encoded.tokenizer.to_json() == TOKENIZERS[kind].train(learned_from, 263).to_json()
 
 
 def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
@@ -91,7 +103,8 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
 @pytest.mark.parametrize(("unknown", "instead"), [("drop", ""), ("replace", "\ufffd")])
 def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown, instead, tmp_path):
     works = ["абаёж", "вгѣвёё\n"]  # the first halves, аб and вгѣ, are train
-    encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", chars("train", unknown), HALVES)
+    lacking = params(vocabulary="train", unknown=unknown)
+    encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", lacking, HALVES)
     assert encoded.tokenizer.alphabet == "".join(sorted("абвгѣ" + instead))
     assert encoded.n_unknown == len("ёж") + len("ёё\n")
     assert joined(tmp_path / "tokens") == "абаxxвгѣвxxx".replace("x", instead)

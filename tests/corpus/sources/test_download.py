@@ -112,20 +112,17 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
     ]
 
 
-@pytest.mark.parametrize("delimiter", [";", "\t"])
-@pytest.mark.parametrize("encoding", ["cp1251", "utf-16"])
+@pytest.mark.parametrize(("delimiter", "encoding"), [(";", "cp1251"), ("\t", "utf-16")])
 def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, source, target) -> None:
     info = "name,year\r\nПовесть о любви,1863\r\nВечер в деревне,1864\r\n".replace(",", delimiter)
     write(source, {"Повесть о любви.txt": "x", "Вечер в деревне.txt": "x", "info.csv": info.encode(encoding)})
-    words = "Read 1 file in a detected encoding (download.encoding)"
-    assert noted(source, target) == [f"{words}: books/info.csv ({encoding})."]
+    write(source, {"b/info.csv": "name,year\0"})
+    detected, unreadable = noted(source, target)
+    assert detected == f"Read 1 file in a detected encoding (download.encoding): books/info.csv ({encoding})."
+    assert unreadable.startswith(
+        "Ignored 1 row of info.csv because of errors: books/b/info.csv: contains NUL, so it is"
+    )
     assert [document.year for document in texts_in(target)] == ["1864", "1863"]
-
-
-def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
-    write(source, {"a.txt": "x", "info.csv": "name,year\0"})
-    (note,) = noted(source, target)
-    assert note.startswith("Ignored 1 row of info.csv because of errors: books/info.csv: contains NUL, so it is")
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -139,19 +136,6 @@ def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
             assert texts_in(target) == {Document("-", "-", work): "x\r\n"}
 
 
-def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, target, tmp_path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
-        for name in ("books/Blok/1.txt", "__MACOSX/books/Blok/._1.txt", ".DS_Store"):
-            file.writestr(name, "x")
-    for body, works in (
-        ((tmp_path / "a.zip").read_bytes(), ["-/Blok/1"]),
-        (tar_gz({"poems/Blok/1.txt": "1", "prose/Gogol/2.txt": "2"}), ["poems/Blok/1", "prose/Gogol/2"]),
-        (tar_gz({"book.txt": "x"}), ["-/-/book"]),
-    ):
-        get(target, "url", note=print, url=server.has("/books", body), sha256=digest_of(body).hexdigest())
-        assert [document.name for document in texts_in(target)] == works
-
-
 @pytest.mark.parametrize(
     ("files", "works", "said"),
     [
@@ -163,6 +147,8 @@ def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, tar
         ),
         (["RusLit-f00/poems/Blok/a.txt", "RusLit-f00/README.md"], ["-/-/README.md", "poems/Blok/a"], []),
         (["poems/Blok/a.txt", "prose/Gogol/b.txt"], ["poems/Blok/a", "prose/Gogol/b"], []),
+        (["books/Blok/1.txt", "__MACOSX/books/Blok/._1.txt", ".DS_Store"], ["-/Blok/1"], ["the authors"]),
+        (["book.txt"], ["-/-/book"], []),
     ],
 )
 def test_the_only_folder_of_an_archive_is_an_author_if_no_folder_is_inside(files, works, said, server, target) -> None:
@@ -173,25 +159,21 @@ def test_the_only_folder_of_an_archive_is_an_author_if_no_folder_is_inside(files
     assert all(words in "".join(notes) for words in said)
 
 
-def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address(server, target, tmp_path) -> None:
+def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address_and_other_zips_as_a_folder(
+    server, target, tmp_path
+) -> None:
     word, office = docx("<w:p><w:t>раз</w:t></w:p>", core=""), odt("<text:p>раз</text:p>") | {"meta.xml": "<a/>"}
-    books = epub(tmp_path / "a", {"a.xhtml": "<p>раз"}), zipped(tmp_path / "b", word), zipped(tmp_path / "c", office)
-    for book in books:
-        body = book.read_bytes()
-        get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest())
-        assert texts_in(target) == {Document("-", "-", "download"): "раз\n"}
-
-
-@pytest.mark.parametrize("address", ["/1.fb2.zip", "/download"])
-def test_a_zip_of_one_or_several_books_is_read_as_a_folder_of_them(address, server, target, tmp_path) -> None:
     book = fb2("<p>раз</p>", encoding="windows-1251")
-    several = zipped(
-        tmp_path / "a.zip", {"1.fb2": book, "2.fb2.zip": zipped(tmp_path / "b", {"x.fb2": book}).read_bytes()}
-    )
-    for path, names in ((zipped(tmp_path / "c", {"1.fb2": book}), ["1.fb2"]), (several, ["1.fb2", "2.fb2.zip"])):
+    several = {"1.fb2": book, "2.fb2.zip": zipped(tmp_path / "e", {"x.fb2": book}).read_bytes()}
+    for path, names in (
+        (epub(tmp_path / "a", {"a.xhtml": "<p>раз"}), ["download"]),
+        (zipped(tmp_path / "b", word), ["download"]),
+        (zipped(tmp_path / "c", office), ["download"]),
+        (zipped(tmp_path / "d", {"1.fb2": book}), ["1.fb2"]),
+        (zipped(tmp_path / "f", several), ["1.fb2", "2.fb2.zip"]),
+    ):
         body = path.read_bytes()
-        url = server.has(address, body)
-        get(target, "url", url=url, sha256=digest_of(body).hexdigest(), note=lambda _: None)
+        get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest(), note=lambda _: None)
         assert texts_in(target) == {Document("-", "-", name): "раз\n" for name in names}
 
 
@@ -213,12 +195,6 @@ def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) ->
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
     assert noted(source, target, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
     assert len(texts_in(target)) == 4
-
-
-def test_markdown_has_two_extensions(source, target) -> None:
-    write(source, {"a.md": "*раз*", "b.MARKDOWN": "*два*"})
-    get(target, path=source)
-    assert sorted(texts_in(target).values()) == ["два\n", "раз\n"]
 
 
 def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_there_are(source, target) -> None:
@@ -301,28 +277,7 @@ def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_
     fails(r"input\.txt: its SHA-256 is .*, not ", corpus="tinyshakespeare")
 
 
-def test_books_of_all_types_in_a_folder(source, target) -> None:
-    book = fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")
-    zipped(source / "два.fb2.zip", {"x.fb2": book})
-    zipped(source / "d.docx", docx("<w:p><w:t>три</w:t></w:p>"))
-    write(source, {"1.fb2": book, "t.xml": tei("<p>четыре</p>"), "info.csv": "name,year\nдва,1835\n1,1836"})
-    get(target, path=source, note=lambda _: None)
-    assert texts_in(target) == {
-        Document("-", "-", "t.xml"): "четыре\n",
-        Document("-", "Гоголь", "1.fb2", "1836"): "раз\n",
-        Document("-", "Гоголь", "d.docx Нос"): "три\n",
-        Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
-    }
-
-
-def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
-    write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "Did not read 1 file of XML other than TEI, or of tables without the column that "
-    words += (
-        "download.text_column names (to read such files as plain text, add their extension to download.extensions): "
-    )
-    words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
-    assert noted(source, target) == [words]
+AS_PLAIN = "to read such files as plain text, add their extension to download.extensions"
 
 
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
@@ -331,8 +286,7 @@ def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(sourc
         "Did not read 2 files; convert each file with the command after its name: books/b.MOBI "
         "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
         "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
-        "Did not read 1 file of other types (to read such files as plain text, add their extension to "
-        "download.extensions): books/c.jpg.",
+        f"Did not read 1 file of other types ({AS_PLAIN}): books/c.jpg.",
     ]
 
 
@@ -357,16 +311,16 @@ def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails,
         fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest())
 
 
-def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_table(source, target) -> None:
+def test_files_without_texts_are_told_with_what_they_have_and_info_csv_is_no_table(source, target) -> None:
     write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
+    write(source, {"pom.xml": "<project/>"})
     assert noted(source, target) == [
         "Left out 1 file without text: books/empty.csv (contains no text).",
-        "Did not read 2 files of XML other than TEI, or of tables without the column that "
-        "download.text_column names (to read such files as plain text, add their extension to download.extensions): "
-        "books/config.json "
-        "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
-        "author).",
+        "Did not read 3 files of XML other than TEI, or of tables without the column that download.text_column names "
+        f"({AS_PLAIN}): books/config.json (has no column 'text'; its columns are: a), books/metadata.csv (has no "
+        "column 'text'; its columns are: id, author), books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or "
+        "<teiCorpus>).",
     ]
     works = {Document("-", "-", "a", "1900"): "x", Document("-", "Блок", "poems.csv#000000001"): "раз"}
     assert texts_in(target) == works
@@ -392,10 +346,17 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     epub(source / "book.epub", {"a.xhtml": "<p>глава</p>"})
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
-    notes = noted(source, target, extensions=[".c"])
-    assert notes == ["Read 1 file in a detected encoding (download.encoding): books/detected.txt (koi8-r)."]
+    zipped(source / "два.fb2.zip", {"x.fb2": fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")})
+    zipped(source / "d.docx", docx("<w:p><w:t>три</w:t></w:p>"))
+    write(source, {"t.xml": tei("<p>четыре</p>"), "c.MARKDOWN": "*два*", "info.csv": "name,year\nдва,1835\n"})
+    detected, _ = noted(source, target, extensions=[".c"])
+    assert detected == "Read 1 file in a detected encoding (download.encoding): books/detected.txt (koi8-r)."
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
+        Document("-", "-", "c.MARKDOWN"): "два\n",
+        Document("-", "-", "t.xml"): "четыре\n",
+        Document("-", "Гоголь", "d.docx Нос"): "три\n",
+        Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
         Document("-", "-", "detected"): EVENING,
         Document("-", "-", "p.HTML"): "раз\nдва\n",
         Document("-", "-", "posts.jsonl#000000001"): "один",
@@ -448,14 +409,6 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     words = f"Left out 2 files because of errors: a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]
-
-
-def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
-    write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
-    words = "Left out 1 file because of errors: "
-    words += "books/a.txt (byte 3000017 (0xff) is not UTF-8)."
-    assert noted(source, target, encoding="utf-8") == [words]
-    assert (target / "text.txt").read_text() == "да"
 
 
 def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(source, target) -> None:
