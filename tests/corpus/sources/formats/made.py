@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from bukva.corpus.sources.formats import READERS
+from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
 
 CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -16,6 +20,28 @@ XHTML = (
     '<?xml version="1.0" encoding="utf-8"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>нет</title>'
     '<script src="x.js"/></head><body>{}</body></html>'
 )
+
+
+def file(path: Path, content: str | bytes) -> Path:
+    """Write a file; text is encoded as UTF-8."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path: Path, encoding: str = "auto") -> tuple[str, tuple[str, str, str], list[tuple[str, str]]]:
+    """Return the only text of a file; its title, author and year; and what is reported about it."""
+    notes: list[tuple[str, str]] = []
+    reader = READERS[path.name[path.name.index(".") :]]
+    (text,) = reader(TextFile(path, f"books/{path.name}", encoding, note=lambda *note: notes.append(note)))
+    assert text == Text(text.content, 0, text.title, text.author, "", text.year)
+    return text.content, (text.title, text.author, text.year), notes
+
+
+def error(path: Path, encoding: str = "auto") -> str:
+    """Return the message of the error that reading a file raises."""
+    with pytest.raises(BadTextError) as raised:
+        read(path, encoding)
+    return str(raised.value)
 
 
 def epub(

@@ -1,30 +1,12 @@
-"""Books and documents in XML give the text that a reader sees, a line for each paragraph and verse, and their names."""
+"""Books and documents give the text that a reader sees, a line for each paragraph and verse, and their names."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
-from corpus.sources.formats.made import docx, fb2, odt, tei, zipped
-
-from bukva.corpus.sources.formats import READERS
-from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
+from corpus.sources.formats.made import XHTML, docx, epub, error, fb2, file, odt, read, tei, zipped
 
 NOTHING = "", "", ""  # title, author and year
-
-
-def read(path: Path, encoding: str = "auto") -> tuple[str, tuple[str, str, str], list[tuple[str, str]]]:
-    """The text of a book; its title, author and year; and what is reported about it."""
-    notes: list[tuple[str, str]] = []
-    reader = READERS[path.name[path.name.index(".") :]]
-    file = TextFile(path, f"books/{path.name}", encoding, note=lambda *note: notes.append(note))
-    (text,) = reader(file)
-    assert text == Text(text.content, 0, text.title, text.author, "", text.year)
-    return text.content, (text.title, text.author, text.year), notes
-
-
-def error(path: Path, encoding: str = "auto") -> str:
-    with pytest.raises(BadTextError) as raised:
-        read(path, encoding)
-    return str(raised.value)
 
 
 # ---- FictionBook
@@ -36,18 +18,7 @@ INFO = (
 )
 
 
-@pytest.fixture
-def book(tmp_path: Path):
-    """The function returned writes a book and reads it."""
-
-    def write(content: bytes, name: str = "a.fb2") -> Path:
-        (tmp_path / name).write_bytes(content)
-        return tmp_path / name
-
-    return write
-
-
-def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(book) -> None:
+def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(tmp_path) -> None:
     body = """<title><p>Война и мир</p><empty-line/><p>Том 1</p></title>
       <epigraph><p>Эпиграф.</p><text-author>Автор</text-author></epigraph>
       <section><title><p>I</p></title><image l:href="#c.jpg"/><subtitle>* * *</subtitle>
@@ -55,7 +26,7 @@ def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(bo
            и <strong>всё</strong>.</p><empty-line/>
         <poem><stanza><v>Первая строка,</v><v>вторая.</v></stanza><date>1800</date></poem>
         <cite><p>Письмо.</p></cite><table><tr><th>a</th><td>b</td></tr></table></section>"""
-    text, names, notes = read(book(fb2(body, INFO)))
+    text, names, notes = read(file(tmp_path / "a.fb2", fb2(body, INFO)))
     assert text == (
         "Война и мир\nТом 1\nЭпиграф.\nАвтор\nI\n* * *\nПотом перестал, да и всё.\nПервая строка,\nвторая.\n1800\n"
         "Письмо.\na b\n"
@@ -64,29 +35,30 @@ def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(bo
     assert notes == []
 
 
-def test_notes_of_a_book_are_left_out_with_their_marks_and_counted(book) -> None:
+def test_notes_of_a_book_are_left_out_with_their_marks_and_counted(tmp_path) -> None:
     marks = '<a l:href="#x" type="note">[1]</a>, да<a l:href="#n_2">[2]</a>, <a l:href="#ch2">да</a>'
     after = '<body name="notes"><section id="x"><title><p>1</p></title><p>Нет.</p></section></body>'
     after += '<body name="Примечания"><p>Нет.</p></body><body name="Приложение"><p>Да.</p></body>'
-    text, _, notes = read(book(fb2(f"<p>Да{marks}.</p>", after=after)))
+    text, _, notes = read(file(tmp_path / "a.fb2", fb2(f"<p>Да{marks}.</p>", after=after)))
     assert text == "Да, да, да.\nДа.\n"
     assert notes == [("files_with_parts_left_out", "note references: 2, note sections: 2")]
 
 
 @pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-16", "utf-8"])
-def test_a_book_is_read_in_the_encoding_that_it_declares_or_in_its_own_if_that_is_a_lie(declared, book) -> None:
+def test_a_book_is_read_in_the_encoding_that_it_declares_or_in_its_own_if_that_is_a_lie(declared, tmp_path) -> None:
     content = fb2("<p>Ёж и &laquo;уж&raquo;&nbsp;&mdash; A&amp;B &lt;i&gt;</p>", INFO, declared)
     expected = "Ёж и «уж»\u00a0— A&B <i>\n"
-    assert read(book(content))[:2] == (expected, read(book(fb2("<p>x", INFO).replace(b"<p>x", b"")))[1])
+    names = ("Война и мир", "Лев Николаевич Толстой, Аноним", "1863-1869")
+    assert read(file(tmp_path / "a.fb2", content))[:2] == (expected, names)
     lie = content.decode(declared).replace(declared, "windows-1251").encode()
-    assert read(book(lie))[0] == expected
+    assert read(file(tmp_path / "a.fb2", lie))[0] == expected
 
 
-def test_a_given_encoding_comes_before_the_declared_one(book) -> None:
+def test_a_given_encoding_comes_before_the_declared_one(tmp_path) -> None:
     content = fb2("<p>Ёж</p>", encoding="koi8-r").replace(b"koi8-r", b"windows-1251")
-    assert read(book(content))[0] != "Ёж\n"
-    assert read(book(content), "koi8-r")[0] == "Ёж\n"
-    assert "is not UTF-8. Set download.encoding" in error(book(content), "utf-8")
+    assert read(file(tmp_path / "a.fb2", content))[0] != "Ёж\n"
+    assert read(file(tmp_path / "a.fb2", content), "koi8-r")[0] == "Ёж\n"
+    assert "is not UTF-8. Set download.encoding" in error(file(tmp_path / "a.fb2", content), "utf-8")
 
 
 def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
@@ -98,8 +70,7 @@ def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
         assert error(zipped(tmp_path / "b.fb2.zip", parts)) == f"books/b.fb2.zip: {words}"
 
 
-def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(book) -> None:
-    advice = "Repair it with `xmllint --recover --encode utf-8 FILE > REPAIRED`."
+def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(tmp_path) -> None:
     for content, why in (
         (b"text", "Start tag expected, '<' not found"),
         (b"", "no element found"),
@@ -107,21 +78,29 @@ def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(book
         (fb2("<p>x</p>" * 300_000 + "<p>"), "Opening and ending tag mismatch"),  # found late
         (fb2("<p>x</p>")[:-14], "Premature end of data"),
         (fb2("<p>&nosuch;</p>"), "Entity 'nosuch' not defined"),
+        (fb2("<p>" * 300_000), "Excessive depth in document: 25"),
     ):
-        sentence = error(book(content))
+        sentence = error(file(tmp_path / "a.fb2", content))
         assert sentence.startswith(f"books/a.fb2: is not well-formed XML ({why}"), sentence
-        assert sentence.endswith(advice)
-    words = "its root is <html>, not <FictionBook>. Convert it to .txt, or add its extension to download.extensions."
-    assert error(book(b"<html><body/></html>")) == f"books/a.fb2: {words}"
+        assert sentence.endswith("Repair it with `xmllint --recover --encode utf-8 FILE > REPAIRED`.")
+    advice = "Convert it to .txt, or add its extension to download.extensions."
+    for name, root, roots in (("a.fb2", "html", "<FictionBook>"), ("a.xml", "rss", "<TEI> or <TEI.2> or <teiCorpus>")):
+        words = f"books/{name}: its root is <{root}>, not {roots}. {advice}"
+        assert error(file(tmp_path / name, f"<{root}><body/></{root}>")) == words
 
 
-def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(book, tmp_path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    entities = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
-    doctype = f'<!DOCTYPE FictionBook [<!ENTITY a0 "haha"><!ENTITY s SYSTEM "file://{tmp_path}/secret">{entities}]>'
-    with_doctype = fb2("<p>ж&s;&a0;</p>").replace(b"?>\n", b"?>" + doctype.encode(), 1)
-    assert read(book(with_doctype))[0] == "жhaha\n"
-    assert "Maximum entity amplification factor" in error(book(with_doctype.replace(b"&a0;</p>", b"&a9;</p>")))
+def entities(folder: Path) -> str:
+    """Declarations of a file with a secret as &s;, of `haha` as &a0;, and of 10^9 times `haha` as &a9;."""
+    file(folder / "secret", "secret")
+    bomb = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
+    return f'<!DOCTYPE p [<!ENTITY a0 "haha"><!ENTITY s SYSTEM "file://{folder}/secret">{bomb}]>'
+
+
+def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(tmp_path) -> None:
+    book = fb2("<p>ж&s;&a0;</p>").replace(b"?>\n", b"?>" + entities(tmp_path).encode(), 1)
+    assert read(file(tmp_path / "a.fb2", book))[0] == "жhaha\n"
+    bomb = file(tmp_path / "a.fb2", book.replace(b"&a0;</p>", b"&a9;</p>"))
+    assert "Maximum entity amplification factor" in error(bomb)
 
 
 # ---- TEI
@@ -150,14 +129,14 @@ def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(book, tm
     ],
     ids=range(12),
 )
-def test_the_text_of_an_edition(text, expected, book) -> None:
-    assert read(book(tei(text), "a.xml"))[0] == expected
+def test_the_text_of_an_edition(text, expected, tmp_path) -> None:
+    assert read(file(tmp_path / "a.xml", tei(text)))[0] == expected
 
 
-def test_parts_that_are_left_out_of_an_edition_are_counted(book) -> None:
+def test_parts_that_are_left_out_of_an_edition_are_counted(tmp_path) -> None:
     text = "<p>a<note>n<note>n</note></note><note>n</note><choice><sic>x</sic><corr>y</corr></choice><del>d</del></p>"
     listed = "notes: 2, replaced readings: 1, deletions: 1"
-    assert read(book(tei(text), "a.xml"))[2] == [("files_with_parts_left_out", listed)]
+    assert read(file(tmp_path / "a.xml", tei(text)))[2] == [("files_with_parts_left_out", listed)]
 
 
 DRAMA = (
@@ -184,19 +163,8 @@ EVENT = "<standOff><listEvent><event type='print' when='1808'><desc/></event></l
     ],
     ids=range(4),
 )
-def test_an_edition_names_its_title_authors_and_the_year_of_its_first_source(content, names, book) -> None:
-    assert read(book(content, "a.xml"))[:2] == ("x\n", names)
-
-
-def test_elements_within_elements_without_end_are_an_error(book) -> None:
-    for depth in (300, 300_000):
-        words = "books/a.xml: is not well-formed XML (Excessive depth in document: 25"
-        assert error(book(tei("<seg>" * depth + "x" + "</seg>" * depth), "a.xml")).startswith(words)
-
-
-def test_other_xml_is_no_edition(book) -> None:
-    words = "its root is <rss>, not <TEI> or <TEI.2> or <teiCorpus>. Convert it to .txt, or add its extension"
-    assert error(book(b"<rss><text>x</text></rss>", "a.xml")).startswith(f"books/a.xml: {words}")
+def test_an_edition_names_its_title_authors_and_the_year_of_its_first_source(content, names, tmp_path) -> None:
+    assert read(file(tmp_path / "a.xml", content))[:2] == ("x\n", names)
 
 
 # ---- documents of word processors
@@ -266,7 +234,107 @@ def test_a_damaged_document_is_an_error_that_says_why(name, parts, why, tmp_path
     assert error(zipped(tmp_path / name, parts)).startswith(f"books/{name}: {why}")
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.fb2.zip"])
+@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.fb2.zip", "a.epub"])
 def test_what_is_no_zip_is_no_document(name, tmp_path) -> None:
-    (tmp_path / name).write_bytes(b"\xd0\xcf\x11\xe0")
-    assert "(File is not a zip file). Get the file again." in error(tmp_path / name)
+    assert "(File is not a zip file). Get the file again." in error(file(tmp_path / name, b"\xd0\xcf\x11\xe0"))
+
+
+# ---- EPUB
+
+ROOT = '<a><rootfile full-path="b.opf"/></a>'
+SPINE = '<spine><itemref idref="a"/></spine></p>'
+PACKAGE = f'<p><manifest><item id="a" href="a.html" media-type="text/html"/></manifest>{SPINE}'
+
+
+def bare(path: Path, container: str, package: str = "", page: bytes = b"") -> Path:
+    """A book of these parts only."""
+    return zipped(path, {"META-INF/container.xml": container, "b.opf": package, "a.html": page})
+
+
+@pytest.mark.parametrize("package", ["book.opf", "a/b/c.opf"])
+def test_chapters_are_read_in_the_order_of_the_spine_without_the_contents(package, tmp_path) -> None:
+    chapters = {
+        "глава 1.xhtml": "<p>раз</p>",
+        "a.xhtml": "<p>два<br/>три</p>",
+        "nav.xhtml": "<li>нет</li>",
+        "un.xhtml": "нет",
+    }
+    order = ["глава 1.xhtml", "nav.xhtml", "a.xhtml"]
+    path = epub(tmp_path / "a.epub", chapters, order, package=package)
+    assert read(path) == ("раз\nдва\nтри\n", NOTHING, [])
+
+
+def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
+    raw = XHTML.replace("utf-8", "windows-1251").format("<p>Ёж</p>").encode("cp1251")
+    assert read(bare(tmp_path / "a.epub", ROOT, PACKAGE, raw))[0] == "Ёж\n"
+
+
+@pytest.mark.parametrize(
+    ("container", "package", "why"),
+    [
+        ("", "", "not XML"),
+        (ROOT.replace("b.opf", "none.opf"), "", "'none.opf'"),
+        (ROOT.replace("full-path", "path"), "", "''"),
+        (ROOT, PACKAGE, "a.html: contains NUL"),
+    ],
+    ids=range(4),
+)
+def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, why, tmp_path) -> None:
+    sentence = error(bare(tmp_path / "a.epub", container, package, b"<p>\0\xff"))
+    assert sentence.startswith("books/a.epub: is damaged, or is not an epub (")
+    assert sentence.endswith("). Get the file again.")
+    assert why in sentence
+
+
+def test_an_encrypted_chapter_is_said_to_be_copy_protected(tmp_path) -> None:
+    path = bare(tmp_path / "a.epub", ROOT, PACKAGE, b"<p>\0\xff")
+    with zipfile.ZipFile(path, "a") as book:
+        book.writestr("META-INF/encryption.xml", '<x><CipherReference URI="a.html"/></x>')
+    assert error(path) == "books/a.epub: a.html is encrypted. Get a file without copy protection."
+
+
+def test_chapters_that_a_book_names_but_does_not_contain_are_told_and_the_others_read(tmp_path) -> None:
+    chapters = dict.fromkeys(["a.xhtml", "b.xhtml", "c.xhtml"], "<p>раз</p>")
+    path = epub(tmp_path / "a.epub", chapters, missing=["b.xhtml"])
+    lost = bare(tmp_path / "b.epub", ROOT, PACKAGE.replace("<spine>", '<spine><itemref idref="gone"/>'), b"<p>x")
+    out = bare(tmp_path / "c.epub", ROOT, PACKAGE.replace("a.html", "../../x"))
+    for book, text, name in ((path, "раз\nраз\n", "OPS/b.xhtml"), (lost, "x\n", "idref gone"), (out, "", "../../x")):
+        assert read(book) == (text, NOTHING, [("epubs_without_all_chapters", name)])
+
+
+def test_hidden_parts_of_all_chapters_are_counted_together(tmp_path) -> None:
+    path = epub(tmp_path / "a.epub", dict.fromkeys(["a", "b"], "<p>山<rt>やま</rt><i hidden='hidden'>x</i></p>"))
+    listed = "ruby readings: 2, hidden elements: 2"
+    assert read(path) == ("山\n山\n", NOTHING, [("files_with_parts_left_out", listed)])
+
+
+AND = "</dc:creator><dc:creator"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "names"),
+    [
+        ("<dc:title> Нос \n повесть</dc:title><dc:creator>Гоголь</dc:creator>", ("Нос повесть", "Гоголь", "")),
+        (f"<dc:creator opf:role='trl'>Нет{AND}>А{AND} opf:role='aut'>Б</dc:creator>", ("", "А, Б", "")),
+        ("<dc:date>2008-06-26</dc:date>", NOTHING),  # of the file
+        (
+            "<dc:date opf:event='modification'>2008</dc:date><dc:date opf:event='creation'>1835-01</dc:date>",
+            ("", "", "1835"),
+        ),
+    ],
+    ids=range(4),
+)
+def test_a_book_names_its_title_its_authors_and_the_year_of_the_work(metadata, names, tmp_path) -> None:
+    assert read(epub(tmp_path / "a.epub", {"a": ""}, metadata=metadata))[1] == names
+
+
+def test_entities_of_a_book_are_not_expanded_or_fetched(tmp_path) -> None:
+    """Those of its description and of its chapters."""
+    doctype, use = entities(tmp_path), "&s;&a9;"
+    container, package = (doctype + text.replace(">", ">&s;&a0;", 1) for text in (ROOT, PACKAGE))
+    text, *_ = read(bare(tmp_path / "a.epub", container, package, f"{doctype}<p>ж&s;&a0;</p>".encode()))
+    assert "ж" in text
+    assert "secret" not in text
+    assert "haha" not in text
+    bomb = (doctype + text.replace(">", f">{use}", 1) for text in (ROOT, PACKAGE))
+    assert error(bare(tmp_path / "a.epub", *bomb)).startswith("books/a.epub: is damaged")

@@ -1,22 +1,13 @@
-"""HTML and Markdown give the text that a reader of the page sees; an epub gives its chapters, or is an error."""
-
-import zipfile
-from collections.abc import Callable
-from pathlib import Path
+"""HTML and Markdown give the text that a reader of the page sees; subtitles give the spoken lines."""
 
 import pytest
-from corpus.sources.formats.made import XHTML, epub
+from corpus.sources.formats.made import file, read
 
-from bukva.corpus.sources.formats.base import BadTextError, TextFile
-from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
-from bukva.corpus.sources.formats.zipped import read_epub
+from bukva.corpus.sources.formats.markup import html_text
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
-    path = tmp_path / "a.md"
-    path.write_bytes(markdown.encode())
-    (text,) = read_markdown(TextFile(path, "a.md"))
-    return text.content
+    return read(file(tmp_path / "a.md", markdown))[0]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +44,8 @@ def test_the_text_of_a_page(html, text) -> None:
 def test_hidden_parts_of_a_page_are_counted_but_not_scripts_and_brackets(tmp_path) -> None:
     ruby = "<ruby>山<rp>(</rp><rt>やま</rt><rp>)</rp></ruby>"
     hidden = "<script hidden>x</script><p hidden>a<b hidden>b</b></p><i hidden>c</i>"
-    (tmp_path / "a.html").write_text(ruby + hidden)
-    notes: list[tuple[str, str]] = []
-    (text,) = read_html(TextFile(tmp_path / "a.html", "a.html", note=lambda *note: notes.append(note)))
-    assert text.content == "山\n"
-    assert notes == [("files_with_parts_left_out", "ruby readings: 1, hidden elements: 2")]
+    text, _, notes = read(file(tmp_path / "a.html", ruby + hidden))
+    assert (text, notes) == ("山\n", [("files_with_parts_left_out", "ruby readings: 1, hidden elements: 2")])
 
 
 PROSE = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья\nнесчастлива по-своему."
@@ -77,10 +65,8 @@ def test_a_paragraph_of_markdown_keeps_its_lines_if_most_of_them_are_short(tmp_p
 
 
 def test_paragraphs_that_are_taken_for_verse_are_counted(tmp_path) -> None:
-    (tmp_path / "a.md").write_text(f"{PROSE}\n\n{VERSE}\n\n{VERSE}\n\nраз\\\nдва\n\nодин")
-    notes: list[tuple[str, str]] = []
-    list(read_markdown(TextFile(tmp_path / "a.md", "a.md", note=lambda *note: notes.append(note))))
-    assert notes == [("markdown_with_short_lines", "2 paragraphs")]
+    path = file(tmp_path / "a.md", f"{PROSE}\n\n{VERSE}\n\n{VERSE}\n\nраз\\\nдва\n\nодин")
+    assert read(path)[2] == [("markdown_with_short_lines", "2 paragraphs")]
 
 
 @pytest.mark.parametrize(
@@ -101,126 +87,101 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
 
 
-def text_of(path: Path, note: Callable[[str, str], None] = pytest.fail) -> str:
-    (text,) = read_epub(TextFile(path, f"books/{path.name}", note=note))
-    return text.content
+# ---- subtitles
+
+SRT = """1
+00:00:01,000 --> 00:00:03,000
+<i>Привет,</i>
+{\\an8}<font color="#ffff00">друг</font>.
+
+2
+00:00:03,500 --> 00:00:05,000 X1:40 X2:600
+- Кто
+там?
+- Я.
+
+00:00:06.000 --> 00:00:07.000
+без номера
+
+4
+00:00:08,000 --> 00:00:09,000
+раз
+
+два после пустой
+5
+00:00:10,000 --> 00:00:11,000
+1984
+
+6
+00:00:12,000 --> 00:00:13,000
+a < b &amp; c > d
+
+7
+00:00:12,000 --> 00:00:13,000
+
+"""
+SAID = "Привет, друг.\n- Кто там?\n- Я.\nбез номера\nраз два после пустой\n1984\na < b & c > d\n"
+
+VTT = """WEBVTT - title
+Kind: captions
+
+NOTE a comment
+more text
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:03.000 align:start position:0%
+<v Roger Bingham>We are in <c.yellow>New York</c>
+
+00:00:03.000 --> 00:00:05.000
+<v.loud Neil>Tom &amp; Jerry&nbsp;&lt;3
+- yes<00:00:04.000><c> sir</c>
+
+NOTE
+the end
+
+00:00:06.000 --> 00:00:07.000
+<ruby>山<rt>やま</rt></ruby>
+"""
+
+ROLLING = """WEBVTT
+
+00:00:00.000 --> 00:00:02.000 align:start position:0%
+_
+hello<00:00:00.500><c> world</c>
+
+00:00:02.000 --> 00:00:02.010 align:start position:0%
+hello world
+_
+
+00:00:02.010 --> 00:00:04.000 align:start position:0%
+hello world
+this<00:00:02.500><c> is next</c>
+
+00:00:04.000 --> 00:00:04.010 align:start position:0%
+this is next
+_
+
+00:00:09.000 --> 00:00:10.000
+this is next
+""".replace("_", " ")
 
 
-def bare(path: Path, container: str, package: str = "", page: bytes = b"") -> Path:
-    """A book of these parts only."""
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("META-INF/container.xml", container)
-        file.writestr("b.opf", package)
-        file.writestr("a.html", page)
-    return path
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_subrip_gives_a_line_for_each_subtitle_and_speaker(line_end, tmp_path) -> None:
+    path = file(tmp_path / "a.srt", "\ufeff" + SRT.replace("\n", line_end))
+    assert read(path) == (SAID, ("", "", ""), [])
 
 
-ROOT = '<a><rootfile full-path="b.opf"/></a>'
-SPINE = '<spine><itemref idref="a"/></spine></p>'
-PACKAGE = f'<p><manifest><item id="a" href="a.html" media-type="text/html"/></manifest>{SPINE}'
+def test_webvtt_gives_the_same_without_notes_styles_and_names(tmp_path) -> None:
+    said = "We are in New York\nTom & Jerry <3\n- yes sir\n山\n"
+    assert read(file(tmp_path / "a.vtt", VTT)) == (said, ("", "", ""), [])
 
 
-@pytest.mark.parametrize("package", ["book.opf", "a/b/c.opf"])
-def test_chapters_are_read_in_the_order_of_the_spine_without_the_contents(package, tmp_path) -> None:
-    chapters = {
-        "глава 1.xhtml": "<p>раз</p>",
-        "a.xhtml": "<p>два<br/>три</p>",
-        "nav.xhtml": "<li>нет</li>",
-        "un.xhtml": "нет",
-    }
-    order = ["глава 1.xhtml", "nav.xhtml", "a.xhtml"]
-    assert text_of(epub(tmp_path / "a.epub", chapters, order, package=package)) == "раз\nдва\nтри\n"
-
-
-def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
-    raw = XHTML.replace("utf-8", "windows-1251").format("<p>Ёж</p>").encode("cp1251")
-    assert text_of(bare(tmp_path / "a.epub", ROOT, PACKAGE, raw)) == "Ёж\n"
-
-
-@pytest.mark.parametrize(
-    ("container", "package", "why"),
-    [
-        ("", "", "not XML"),
-        (ROOT.replace("b.opf", "none.opf"), "", "'none.opf'"),
-        (ROOT.replace("full-path", "path"), "", "''"),
-    ],
-    ids=range(3),
-)
-def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, why, tmp_path) -> None:
-    with pytest.raises(
-        BadTextError, match=rf"^books/a\.epub: is damaged, or is not an epub \(.*{why}.*\)\. Get the file"
-    ):
-        text_of(bare(tmp_path / "a.epub", container, package))
-
-
-def test_chapters_that_a_book_names_but_does_not_contain_are_told_and_the_others_read(tmp_path) -> None:
-    chapters = dict.fromkeys(["a.xhtml", "b.xhtml", "c.xhtml"], "<p>раз</p>")
-    path = epub(tmp_path / "a.epub", chapters, missing=["b.xhtml"])
-    lost = bare(tmp_path / "b.epub", ROOT, PACKAGE.replace("<spine>", '<spine><itemref idref="gone"/>'), b"<p>x")
-    out = bare(tmp_path / "c.epub", ROOT, PACKAGE.replace("a.html", "../../x"))
-    notes: list[tuple[str, str]] = []
-    texts = [text_of(path, lambda *note: notes.append(note)) for path in (path, lost, out)]
-    assert texts == ["раз\nраз\n", "x\n", ""]
-    assert notes == [("epubs_without_all_chapters", name) for name in ("OPS/b.xhtml", "idref gone", "../../x")]
-
-
-def test_hidden_parts_of_all_chapters_are_counted_together(tmp_path) -> None:
-    notes: list[tuple[str, str]] = []
-    path = epub(tmp_path / "a.epub", dict.fromkeys(["a", "b"], "<p>山<rt>やま</rt><i hidden='hidden'>x</i></p>"))
-    assert text_of(path, lambda *note: notes.append(note)) == "山\n山\n"
-    assert notes == [("files_with_parts_left_out", "ruby readings: 2, hidden elements: 2")]
-
-
-def test_a_chapter_that_cannot_be_read_says_why_and_copy_protection_only_where_it_is(tmp_path) -> None:
-    path = bare(tmp_path / "a.epub", ROOT, PACKAGE, b"<p>\0\xff")
-    with pytest.raises(
-        BadTextError, match=r"^books/a\.epub: is damaged, or is not an epub \(a\.html: .*\)\. Get the file again\.$"
-    ):
-        text_of(path)
-    with zipfile.ZipFile(path, "a") as file:
-        file.writestr("META-INF/encryption.xml", '<x><CipherReference URI="a.html"/></x>')
-    with pytest.raises(
-        BadTextError, match=r"^books/a\.epub: a\.html is encrypted\. Get a file without copy protection\.$"
-    ):
-        text_of(path)
-
-
-AND = "</dc:creator><dc:creator"
-
-
-@pytest.mark.parametrize(
-    ("metadata", "names"),
-    [
-        ("", ("", "", "")),
-        ("<dc:title> Нос \n повесть</dc:title><dc:creator>Гоголь</dc:creator>", ("Нос повесть", "Гоголь", "")),
-        (f"<dc:creator opf:role='trl'>Нет{AND}>А{AND} opf:role='aut'>Б</dc:creator>", ("", "А, Б", "")),
-        ("<dc:date>2008-06-26</dc:date>", ("", "", "")),  # of the file
-        (
-            "<dc:date opf:event='modification'>2008</dc:date><dc:date opf:event='creation'>1835-01</dc:date>",
-            ("", "", "1835"),
-        ),
-    ],
-    ids=range(5),
-)
-def test_a_book_names_its_title_its_authors_and_the_year_of_the_work(metadata, names, tmp_path) -> None:
-    path = epub(tmp_path / "a.epub", {"a": ""}, metadata=metadata)
-    (text,) = read_epub(TextFile(path, "a.epub"))
-    assert (text.title, text.author, text.year) == names
-
-
-@pytest.mark.parametrize("bomb", [False, True])
-def test_entities_of_a_document_are_not_expanded_or_fetched(bomb, tmp_path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    entities = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9 if bomb else 0))
-    use = f"&s;&a{9 if bomb else 0};"
-    doctype = f'<!DOCTYPE p [<!ENTITY a0 "haha"><!ENTITY s SYSTEM "file://{tmp_path}/secret">{entities}]>'
-    container, package = (doctype + text.replace(">", f">{use}", 1) for text in (ROOT, PACKAGE))
-    book = bare(tmp_path / "a.epub", container, package, f"{doctype}<p>ж{use}</p>".encode())
-    if bomb:
-        with pytest.raises(BadTextError, match=r"books/a\.epub: is damaged"):
-            text_of(book)
-    else:
-        text = text_of(book)
-        assert "ж" in text
-        assert "secret" not in text
-        assert "haha" not in text
+def test_lines_that_roll_up_are_said_once_and_counted_and_later_ones_again(tmp_path) -> None:
+    text, _, notes = read(file(tmp_path / "a.vtt", ROLLING))
+    assert text == "hello world\nthis is next\nthis is next\n"
+    assert notes == [("files_with_parts_left_out", "repeated lines: 3")]
+    assert read(file(tmp_path / "a.srt", "1\nраз\n"))[0] == ""  # without times
