@@ -50,7 +50,7 @@ def opened(
     said = [message for message in said if not (expected and expected in message)]
     assert not said, said
     server = address if address.startswith("file:") else "/".join([*address.split("/")[:3], ""])
-    outside = [url for url in asked if not url.startswith((server, "data:", "blob:"))]
+    outside = [url for url in asked if not url.startswith((server, "data:", "blob:", "file:"))]
     assert not outside, outside
     context.close()
 

@@ -34,3 +34,7 @@ def asset(name: str) -> str:
     """Return the content of page.css or page.js, which follows the chart library Vega-Lite."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content
+
+
+if __name__ == "__main__":  # the Makefile writes the chart library to a file, which the pages of `dvc plots` load
+    print(f"(() => {{{vl_convert.javascript_bundle(EXPOSE)}}})();")
