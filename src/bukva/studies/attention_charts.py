@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import BITS, COLORS, GPT_COLOR, Spec, colors, reference_line, save, to_spec, visible
+from bukva.report.charts import BITS, COLORS, GPT_COLOR, Spec, colors, reference_line, save, to_spec
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
 PANEL = 11  # side in pixels of the square that shows one attention weight
@@ -24,7 +24,7 @@ def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
     `numbers` is the result of attention_study.study, and `model` the digest of the studied weights. The report page
     shows the study only for a GPT with these weights.
     """
-    charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
+    charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak)}
     for state in numbers["weights"]:
         charts[f"weights_{state}"] = weights_of_heads(numbers, state)
     with atomic_folder(folder) as unfinished:
@@ -60,7 +60,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
     )
     x, y = alt.X("head:O", axis=BARE), alt.Y("layer:O", axis=BARE)
     panels = [
-        _cells(table, x, y, value, text, top, "blues", size=11).properties(
+        _cells(table, x, y, value, text, top).properties(
             width=int(width * n_head), height=int(42 * n_layer), title=title
         )
         for value, text, top, width, title in tables
@@ -74,14 +74,12 @@ def _two_roles(scores: dict[str, float]) -> str:
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
 
-def _cells(
-    rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float, scheme: str, size: int
-) -> alt.LayerChart:
+def _cells(rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float) -> alt.LayerChart:
     """Draw a table whose cells contain text and have colors."""
     base = alt.Chart(rows).encode(x=x, y=y)
-    color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
+    color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme="blues", domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
-    labels = base.mark_text(lineBreak="\n", fontSize=size).encode(text=text, color=ink)
+    labels = base.mark_text(lineBreak="\n", fontSize=11).encode(text=text, color=ink)
     return (base.mark_rect().encode(color=color) + labels).resolve_scale(color="independent")
 
 
@@ -142,38 +140,3 @@ def scale(numbers: dict[str, Any]) -> Spec:
     )
     panels = [panel.properties(width=220, height=240) for panel in (sharp, even)]
     return to_spec(alt.hconcat(of_heads, *panels), "Scores with and without the scale.", wide=False)
-
-
-def forecast(numbers: dict[str, Any]) -> Spec:
-    """Draw the predictions of the GPT for each character of a generated text.
-
-    The upper table shows the likeliest characters, and the lower one the entropy at several temperatures.
-    """
-    unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
-    top = pd.DataFrame(
-        {"at": at, "rank": f"{rank}.", "text": visible(text), "share": share, "drawn": text == char["char"]}
-        for at, char in enumerate(chars)
-        for rank, (text, share) in enumerate(char["top"], start=1)
-    )
-    entropies = pd.DataFrame(
-        {"at": at, "temperature": temperature, "bits": value}
-        for at, char in enumerate(chars)
-        for temperature, value in zip(numbers["forecast"]["temperatures"], char["entropy"], strict=True)
-    )
-    width = len(chars) * (14 + 10 * int(top["text"].str.len().max()))
-    x, y = alt.X("at:O", axis=None), alt.Y("rank:O", axis=BARE, title=None)
-    likeliest = _cells(top, x, y, "share", alt.Text("text:N"), 1.0, "blues", size=14)
-    frame = alt.Chart(top).mark_rect(filled=False, stroke=RAW, strokeWidth=2).encode(x=x, y=y)
-    above = (likeliest + frame.transform_filter("datum.drawn")).properties(
-        width=width,
-        height=170,
-        title=f"after «{' '.join(prompt.split())}»: the likeliest next {unit}s; framed: the {unit} that was drawn",
-    )
-    written = [visible(char["char"]) for char in chars]
-    drawn = alt.Axis(labelExpr=f"{written}[datum.value]", labelAngle=0, ticks=False, domain=False, labelFontSize=14)
-    title = f"the {unit} that was drawn; above it: entropy of the distribution in bits, by temperature"
-    x, y = alt.X("at:O", axis=drawn, title=title), alt.Y("temperature:O", axis=BARE)
-    text, highest = alt.Text("bits:Q", format=".1f"), entropies["bits"].max()
-    below = _cells(entropies, x, y, "bits", text, highest, "oranges", size=10)
-    panels = alt.vconcat(above, below.properties(width=width, height=130))
-    return to_spec(panels, f"The likeliest next {unit}s at each position of a text.", wide=False)

@@ -13,7 +13,6 @@ from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.config.schema import TrainGPT
 from bukva.evaluation.scores import score
-from bukva.generation.sampling import generate
 from bukva.models.attention import attention_weights
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
@@ -80,7 +79,6 @@ def study(
             "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
         },
         "leak": leak(gpt.config, splits, tokenizer, LEAK_STEPS, machine),
-        "forecast": forecast(gpt, tokenizer, sentence),
     }
 
 
@@ -213,47 +211,6 @@ def leak(
             "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * per_char),
         }
     return result
-
-
-# ---- from logits to text
-
-TEMPERATURES = (0.25, 0.5, 1.0, 1.5)
-TOP = 5
-N_IDS = 32
-
-
-@torch.inference_mode()
-def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
-    """Continue a prompt, and record the predicted distribution of each generated id.
-
-    If the prompt and the N_IDS generated ids are together longer than block_size, the end of the prompt is cut off.
-
-    Returns:
-        The `prompt`, the `temperatures` at which entropies are computed, and for each generated id in `chars` its text
-        (`char`), the likeliest ids as pairs [text, probability] (`top`), and the `entropy` in bits at each temperature.
-    """
-    n_ids = min(N_IDS, gpt.block_size - 1)
-    read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
-    ids = torch.from_numpy(read.astype(np.int64))[None].to(gpt.wte.weight.device)  # (1, T)
-    rng = torch.Generator().manual_seed(SEED)
-    written = generate(gpt, ids, n_ids, temperature=0.8, top_k=0, top_p=1.0, rng=rng)
-    text = torch.cat([ids, written], dim=1)
-    logits = gpt(text[:, :-1])[0, len(read) - 1 :].float()  # (n_ids, V): position t predicts character t + 1
-    probabilities, likeliest = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
-    entropies = torch.stack([entropy((logits / temperature).softmax(-1)) for temperature in TEMPERATURES], dim=1)
-    pieces = tokenizer.pieces
-    return {
-        "prompt": tokenizer.decode(read),
-        "temperatures": list(TEMPERATURES),
-        "chars": [
-            {
-                "char": pieces[int(written[0, i])],
-                "top": [[pieces[int(j)], float(p)] for j, p in zip(likeliest[i], probabilities[i], strict=True)],
-                "entropy": [bits(float(nats)) for nats in entropies[i]],
-            }
-            for i in range(n_ids)
-        ],
-    }
 
 
 # ---- the scale: attention scores are divided by the square root of the head size hs
