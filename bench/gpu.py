@@ -7,6 +7,7 @@ because imports and the start of CUDA take longer than many of them.
 
 import hashlib
 import importlib.metadata
+import io
 import math
 import os
 import sys
@@ -101,7 +102,8 @@ class Bench:
         Returns:
             The speed, and a digest of the trained weights.
         """
-        from bukva.durability.packing import pack, unpack
+        import torch
+
         from bukva.models.gpt import GPTConfig
         from bukva.text.tokenizers.char import CharTokenizer
         from bukva.training.callback import StopAfter
@@ -118,9 +120,10 @@ class Bench:
         assert isinstance(config, GPTConfig)
         if resume_at:
             run_training(task, state, [StopAfter(resume_at)])
-            checkpoint = pack(state.state_dict())
+            torch.save(state.state_dict(), checkpoint := io.BytesIO())
+            checkpoint.seek(0)
             state = start(task)
-            state.load_state_dict(unpack(checkpoint))
+            state.load_state_dict(torch.load(checkpoint, weights_only=True))
         run_training(task, state, [clock, StopAfter(last)])
         weights = b"".join(tensor.contiguous().numpy().tobytes() for _, tensor in sorted(state.weights().items()))
         chars_per_second = task.chars_seen(last - first) / clock.seconds

@@ -162,7 +162,7 @@ class Project:
 
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
         """Return the checkpoints of trainings that have not ended, sorted by path."""
-        files = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors")
+        files = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.pt")
         return sorted(file for file in files if not file.with_name("done.json").exists())
 
     # ---- processes and MLflow

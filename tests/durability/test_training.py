@@ -12,8 +12,7 @@ from tiny import CPU as MACHINE
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
 
 from bukva.backends.group import ALONE, Group
-from bukva.durability.checkpoints import Checkpoints
-from bukva.durability.packing import unpack
+from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.durability.training import Durability, StopSignal, restore
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
@@ -60,7 +59,7 @@ def resumed(checkpoints, task):
 
 
 def saved_steps(checkpoints):
-    return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.safetensors"))]
+    return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.pt"))]
 
 
 # ---- restore

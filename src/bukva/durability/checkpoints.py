@@ -2,39 +2,33 @@
 
 import contextlib
 import hashlib
+import io
 import os
 import shutil
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter, ValidationError
-from safetensors import SafetensorError
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
-from bukva.durability.packing import pack, unpack
 from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
 DONE = "done.json"  # marks a finished run, and contains the path and the MD5 digest of its loss curve
 MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
-DIGITS = 16  # number of digits of the digest in a file name
-
-# errors that reading a damaged file, or the file of another program, may raise
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 class Checkpoints:
-    """The checkpoints of one training run.
-
-    A run is identified by its stage and its fingerprint, a digest of everything that the result depends on.
+    """The checkpoints of one training run, which is identified by its stage and its fingerprint.
 
     Two processes may run the same training at the same time, for example in two queued experiments that differ only in
-    later stages. Only the first process writes checkpoints. After this process has ended, the second process writes
-    them.
+    later stages. Only the first process writes checkpoints. After it has ended, the second process writes them.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
@@ -51,9 +45,8 @@ class Checkpoints:
     def clear_finished(self) -> None:
         """Remove the checkpoints of finished runs of this stage. Call this method when a run starts.
 
-        There is one exception. A finished run with the fingerprint of this run keeps its checkpoints if its outputs are
-        not in dvc.lock. In that case, DVC was killed before it recorded these outputs, and this run uses the
-        checkpoints to write the outputs again.
+        A finished run with the fingerprint of this run keeps its checkpoints if its outputs are not in dvc.lock. Then
+        DVC was killed before it recorded them, and this run uses the checkpoints to write the outputs again.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
@@ -61,16 +54,11 @@ class Checkpoints:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:
-        """Mark the run as finished. Call this method when the outputs of the run are written.
+        """Mark the run as finished when its outputs, among them the loss curve, are written.
 
-        If DVC runs the stage, the checkpoints are kept until the next run of this stage starts. Without DVC, all
-        checkpoints of the run are removed.
-
-        Args:
-            curve: file with the loss curve, which is an output of the run. `clear_finished` looks for the digest of
-                this file in dvc.lock.
+        If no DVC process will record the outputs, remove the checkpoints instead.
         """
-        if "DVC_STAGE" not in os.environ:  # no DVC process will record the outputs
+        if "DVC_STAGE" not in os.environ:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # dvc.lock has MD5 digests
@@ -86,9 +74,9 @@ class Checkpoints:
         try:
             if not self._acquire_lock():
                 return False
-            content = pack(state)
-            with atomic_file(self.folder / f"{step:09d}-{_digest(content)}.safetensors") as unfinished:
-                unfinished.write_bytes(content)
+            torch.save(state, content := io.BytesIO())
+            with atomic_file(self.folder / f"{step:09d}-{_digest(content.getvalue())}.pt") as unfinished:
+                unfinished.write_bytes(content.getvalue())
         except OSError as error:
             why = str(error.strerror)
             self._report(
@@ -103,7 +91,7 @@ class Checkpoints:
         return True
 
     def last(self) -> bytes:
-        """Return the content of the latest checkpoint that can be read, or b"" if there is none.
+        """Return the content of the latest checkpoint that `unpack` can read, or b"" if there is none.
 
         Damaged checkpoints are reported on stderr, renamed to *.broken and skipped.
         """
@@ -113,7 +101,7 @@ class Checkpoints:
                 if _digest(content) != file.stem.partition("-")[2]:
                     raise ValueError("the content does not match the digest in the file name")
                 unpack(content)
-            except UNREADABLE as error:
+            except (OSError, ValueError) as error:
                 renamed = file.with_suffix(".broken")
                 file.replace(renamed)
                 print(
@@ -126,15 +114,12 @@ class Checkpoints:
         return b""
 
     def fresh_start_message(self) -> str:
-        """If a training of this stage was interrupted, return a message that says why training restarts at step 0.
-
-        Return "" if no training was interrupted, or if the reason is unknown.
-        """
+        """Return why an interrupted training of this stage restarts at step 0, or "" if there is none or no reason."""
         if list(self.folder.glob("*.broken")):
             return "Starting at step 0, because no checkpoint of the interrupted training can be read."
         others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
         if others:
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # a damaged file
                 changed = differences(read_json(max(others, key=os.path.getmtime)), self.fingerprint)
                 return f"Starting at step 0, because the interrupted training was different: {changed}"
         return ""
@@ -162,8 +147,20 @@ class Checkpoints:
         self._reported = problem
 
     def _files(self) -> list[Path]:
-        # file names start with the step, so the files are sorted by step
-        return sorted(self.folder.glob("*.safetensors"))
+        return sorted(self.folder.glob("*.pt"))  # names start with the step
+
+
+def unpack(content: bytes) -> Any:
+    """Return the training state in the content of a checkpoint, on the CPU. Nothing in it is run as code.
+
+    Raises:
+        ValueError: the content is not a checkpoint.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about pickles of other programs
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception:  # of many types; their messages advise to load the file without `weights_only`
+        raise ValueError("the content is not a checkpoint") from None
 
 
 def checkpoints_root() -> Path:
@@ -191,7 +188,7 @@ def seconds_between() -> float:
 
 
 def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:DIGITS]
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _remove_oldest(own_folder: Path) -> None:

@@ -5,14 +5,50 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 
 from bukva.backends.group import Group
-from bukva.durability.checkpoints import Checkpoints
-from bukva.durability.packing import unpack
+from bukva.core.errors import BukvaError
+from bukva.durability.checkpoints import Checkpoints, unpack
+from bukva.models.base import Tensors
+from bukva.project.stages import Fingerprint
 from bukva.training.callback import Callback
-from bukva.training.state import Progress, TrainState
+from bukva.training.run import Task, run_training, start
+from bukva.training.state import DivergedError, Progress, TrainState
+
+
+@contextlib.contextmanager
+def trained(
+    task: Task, stage: str, fingerprint: Fingerprint, callbacks: Sequence[Callback], curve: Path
+) -> Iterator[tuple[TrainState, Tensors]]:
+    """Train a model, from its latest checkpoint if there is one. Yield the trained state and the initial weights.
+
+    In the with block, the caller writes the outputs of the stage, among them the loss curve. The checkpoints of the
+    training are removed after that.
+
+    Raises:
+        BukvaError: the training diverged.
+        SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
+    """
+    checkpoints, stop = Checkpoints(stage, fingerprint), StopSignal()
+    # only rank 0 saves checkpoints, so on other machines, a signal ends the process immediately
+    with stop.caught(is_active=task.group.is_on_leader_machine):
+        state = start(task)
+        initial = state.weights()
+        restore(state, checkpoints, task.group)
+        durability = Durability(checkpoints, stop)
+        try:
+            run_training(task, state, [*callbacks, durability])
+        except DivergedError as error:
+            last = f"{durability.describe_last_checkpoint(state.best_step)} " if task.group.is_leader else ""
+            raise BukvaError(f"{error}. {last}Use a smaller `learning_rate` or more `warmup_steps`.") from None
+        stop.exit_if_requested()
+        yield state, initial
+        if task.group.is_leader:
+            checkpoints.finish(curve)
+        stop.exit_if_requested()
 
 
 class StopSignal:
@@ -26,11 +62,7 @@ class StopSignal:
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Handle SIGINT and SIGTERM during the with block.
-
-        The first signal is only stored. A second one raises SystemExit. With `is_active=False`, this method does not
-        change how signals are handled.
-        """
+        """Handle SIGINT and SIGTERM during the with block, if `is_active`."""
         if not is_active:
             yield self
             return
@@ -53,12 +85,7 @@ class StopSignal:
 
 
 class Durability(Callback):
-    """Callback that saves checkpoints, and stops training after a signal.
-
-    Args:
-        checkpoints: the checkpoints of this training run.
-        stop: receives signals. After a signal, the current update is finished and saved, and then training stops.
-    """
+    """Callback that saves checkpoints. After a signal, it saves the state after the current update and stops."""
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
         self.checkpoints, self.stop = checkpoints, stop
@@ -66,16 +93,13 @@ class Durability(Callback):
         self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
     def describe_last_checkpoint(self, best_step: int) -> str:
-        """Return a sentence for the error message of a diverged training. It says which checkpoint is left.
-
-        `best_step` is the step with the best score on val.
-        """
+        """Return a sentence for the error of a diverged training. `best_step` has the best score on val."""
         if self.checkpoints.step is None:
             return "There is no checkpoint."
         return f"The last checkpoint, of step {self.checkpoints.step}, contains the best weights, of step {best_step}."
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Save a checkpoint if it is time for one, or if a signal was received. After a signal, also request a stop.
+        """Save a checkpoint if it is time for one, or if a signal was received.
 
         Raises:
             DivergedError: the state contains NaN or infinity, so it must not replace a good checkpoint.
@@ -92,10 +116,7 @@ class Durability(Callback):
             print(f"Interrupted after step {state.step}. {what}", file=sys.stderr, flush=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Save the final state.
-
-        If DVC is killed before it records the outputs of the run, the next run uses this state to write them again.
-        """
+        """Save the final state. If DVC is killed before it records the outputs, the next run writes them from it."""
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 
@@ -103,8 +124,8 @@ class Durability(Callback):
 def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
     """Load the latest checkpoint, if there is one, into `state`. Every process in the group must call this function.
 
-    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, and sends it to the other processes.
-    It also prints at which step training starts.
+    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, sends it to the other processes, and
+    prints at which step training starts.
     """
     if group.is_leader:
         checkpoints.clear_finished()

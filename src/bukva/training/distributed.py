@@ -78,12 +78,13 @@ def is_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def launch(processes: int) -> None:
+def launch(processes: int) -> bool:
     """Run this program with the same arguments in several processes, and wait until all of them have ended.
 
     `processes` is the number of processes on all machines together. Each machine starts an equal number of processes.
     The environment variables of torchrun describe the machines. For example, PET_NNODES is the number of machines. If
-    one process fails, the others are stopped.
+    one process fails, the others are stopped. Return False if there is nothing to launch, because `processes` is 1, or
+    because this process was launched itself.
 
     Raises:
         BukvaError: `processes` is too large or not divisible by the number of machines, or a process failed.
@@ -91,6 +92,8 @@ def launch(processes: int) -> None:
             killed, or that it lost the connection to the other processes.
         SystemExit: this process received a signal.
     """
+    if processes == 1 or is_launched():
+        return False
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -114,6 +117,7 @@ def launch(processes: int) -> None:
     arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
     try:
         run.run(run.parse_args(arguments))
+        return True
     except ChildFailedError as error:
         # report a killed process first: the others fail because of it
         rank, failure = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))

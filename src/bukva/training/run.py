@@ -47,6 +47,7 @@ class Task:
     score_val: function that returns the loss on the validation split, in nats per character.
     recipe: hyperparameters of the training.
     machine: device and precision of the training.
+    n_val: number of ids of the validation split.
     chars_per_id: mean number of characters that an id of the training split encodes; 1 for a character tokenizer.
     ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
     group: the processes that train the model together. Each process runs the same loop on its own copy of the state.
@@ -57,6 +58,7 @@ class Task:
     score_val: ScoreVal
     recipe: TrainGPT
     machine: Machine
+    n_val: int = 0
     chars_per_id: float = 1.0
     ngrams: Path | None = None
     group: Group = ALONE
@@ -89,7 +91,8 @@ class Task:
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
-        return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
+        n_val = len(splits["val"])
+        return cls(lambda: build(config), windows, score_val, recipe, machine, n_val, chars_per_id, ngrams, group)
 
     def job(self, state: TrainState) -> TrainingJob:
         """Return the facts that a backend needs to compute this training."""

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 from tiny import Call, run, task
 
-from bukva.cli import progress as module
-from bukva.cli.progress import MetricsLog, ProgressBar, Speed
+from bukva.durability import progress as module
+from bukva.durability.progress import ProgressReport
 from bukva.text.ids import bits
 from bukva.training.callback import COLUMNS, CurveFile
 
@@ -40,14 +40,13 @@ class Journal:
 
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
-    journal, speed = Journal(), Speed()
-    shown = [speed, MetricsLog(journal, speed), ProgressBar("train-gpt", 20, speed)]
+    journal = Journal()
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds; one update reads 15 characters
 
     ticks = [Call(step, tick) for step in range(11)]
-    state, _ = run(scripted(), callbacks=[*ticks, *shown])
+    state, _ = run(scripted(), callbacks=[*ticks, ProgressReport("train-gpt", task(), journal)])
     assert [step for _, step in journal.points] == [0, 4, 8, 10]
     for (values, step), point in zip(journal.points, state.curve, strict=True):
         known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
@@ -82,7 +81,7 @@ def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, s
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     state.stop_requested, journal = False, Journal()
-    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), MetricsLog(journal, Speed())])
+    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), journal)])
     assert journal.has_replaced == (step == 10)  # nothing was left to train
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert [step for _, step in journal.points] == [0, 4, 8, 10]

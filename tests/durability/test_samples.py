@@ -7,7 +7,7 @@ import torch
 from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
-from bukva.cli.progress import LINE_CHARS, SAMPLES, Samples, on_one_line
+from bukva.durability.progress import LINE_CHARS, SAMPLES, Samples, on_one_line
 from bukva.generation.sampling import generate
 from bukva.training.run import start
 
