@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 WHOLE = "repro-uncommitted"
+VAL = "val_nats_per_char"
 
 
 def run_pipeline(folder, params):
@@ -30,12 +31,24 @@ def run_pipeline(folder, params):
         pass
     with journal("train-gpt", params) as log:
         for step in (100, 200, 300):
-            log.metrics({"val_nats_per_char": math.log(2) * (3 - step / 1000), "learning_rate": 0.1}, step)
+            log.metrics({VAL: math.log(2) * (3 - step / 1000), "learning_rate": 0.1}, step)
         write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
         log.artifact(folder / "data/models/train_gpt")
+    evaluate(folder, params, {"gpt": {"val": 3.1, "test": 2.9}})
+
+
+def evaluate(folder, params, scores):
     with journal("evaluate", params) as log:
-        write_json(folder / "reports/metrics.json", {"gpt": {"val": 3.1, "test": 2.9}})
+        write_json(folder / "reports/metrics.json", scores)
         log.artifact(folder / "reports/metrics.json")
+
+
+def train(params, losses=(3.0, 2.5, 2.0), status="FINISHED"):
+    """A journal of a training from its first step, whether or not it was resumed."""
+    log = JournalWriter("train-gpt", params)
+    for step, loss in enumerate(losses, 1):
+        log.metrics({VAL: loss}, step)
+    log.end(status)
 
 
 def contents(store):
@@ -53,29 +66,43 @@ def contents(store):
     }
 
 
+def steps(store, run):
+    return [step for step, *_ in points(store, run, VAL)]
+
+
+def trainings(store):
+    """Name, status and steps of each execution of train-gpt."""
+    runs = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
+    return {run.info.run_name: (run.info.status, steps(store, run)) for run in runs}
+
+
+def whole(store):
+    """The run of the only experiment."""
+    [run] = [run for run in store.runs() if "bukva.stage" not in run.data.tags]
+    return run
+
+
 def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(database, params):
     run_pipeline(database.parent, params)
     assert sync() == []
     store = connect()
     assert store.client.get_experiment(store.experiment_id).artifact_location == (database.parent / "mlruns").as_uri()
     stages = by_name(store)
-    whole = stages.pop(WHOLE)
+    top = stages.pop(WHOLE)
     assert {name: run.data.tags["bukva.kind"] for name, run in stages.items()} == {
         "clean": "data", "train-gpt": "training", "evaluate": "report"
     }  # fmt: skip
-    assert {run.data.tags["mlflow.parentRunId"] for run in stages.values()} == {whole.info.run_id}
-    assert {run.data.tags["bukva.processor"] for run in (whole, *stages.values())} == {processor()}
-    assert {run.info.status for run in (whole, *stages.values())} == {"FINISHED"}
-    assert {key.partition(".")[0] for key in whole.data.params} == set(Params.model_fields)
+    assert {run.data.tags["mlflow.parentRunId"] for run in stages.values()} == {top.info.run_id}
+    assert {run.data.tags["bukva.processor"] for run in (top, *stages.values())} == {processor()}
+    assert {run.info.status for run in (top, *stages.values())} == {"FINISHED"}
+    assert {key.partition(".")[0] for key in top.data.params} == set(Params.model_fields)
     assert {key.partition(".")[0] for key in stages["train-gpt"].data.params} == {"model", "compute", "train_gpt"}
     assert stages["train-gpt"].data.params["model.n_head"] == str(params.model.n_head)
-    assert whole.data.metrics.items() >= {"gpt.val": 3.1, "gpt.test": 2.9}.items()
+    assert top.data.metrics.items() >= {"gpt.val": 3.1, "gpt.test": 2.9}.items()
     (entry,) = (entry for entry in read_journals() if entry.start["stage"] == "train-gpt")
     records, run = entry.read()[0], stages["train-gpt"]
     assert (run.info.start_time, run.info.end_time) == (records[0]["at"], records[-1]["at"])
-    assert points(store, run, "val_nats_per_char") == [
-        (record["step"], record["values"]["val_nats_per_char"], record["at"]) for record in records[1:4]
-    ]
+    assert points(store, run, VAL) == [(each["step"], each["values"][VAL], each["at"]) for each in records[1:4]]
     bits = [value for _, value, _ in points(store, run, "val_bits_per_char")]
     assert bits == pytest.approx([2.9, 2.8, 2.7])
     assert files(store, run) == [("train_gpt/model.safetensors", len("weights"))]
@@ -87,22 +114,20 @@ def test_the_run_of_an_experiment_has_the_losses_of_both_models_while_they_are_t
         log = JournalWriter(stage, params)
         for step in (100, 200):
             more = {"chars_per_second": 7.0, "learning_rate": 0.1}
-            log.metrics({"val_nats_per_char": loss, "train_nats_per_char": loss} | more, step)
+            log.metrics({VAL: loss, "train_nats_per_char": loss} | more, step)
             log.text("samples.txt", stage)
             assert send_journals(store, read_journals()) == []
-            run, whole = by_name(store)[stage], by_name(store)[WHOLE]
-            prefix, others = (
-                ("bigram.", ()) if stage == "train-bigram" else ("", ("val_nats_per_char", "chars_per_second"))
-            )
+            run, top = by_name(store)[stage], by_name(store)[WHOLE]
+            prefix, others = ("bigram.", ()) if stage == "train-bigram" else ("", (VAL, "chars_per_second"))
             for name in ("val_bits_per_char", "train_bits_per_char", *others):
-                assert points(store, whole, f"{prefix}{name}") == points(store, run, name)
-            assert len(points(store, whole, f"{prefix}val_bits_per_char")) == step / 100
-            assert not [name for name in whole.data.metrics if name.endswith("learning_rate")]
+                assert points(store, top, f"{prefix}{name}") == points(store, run, name)
+            assert len(points(store, top, f"{prefix}val_bits_per_char")) == step / 100
+            assert not [name for name in top.data.metrics if name.endswith("learning_rate")]
         log.end("FINISHED")
     with journal("sample", params) as log:
         log.text("samples.md", "trained")
     assert sync() == []
-    assert files(store, by_name(store)[WHOLE]) == [("samples.md", len("trained")), ("samples.txt", len("train-gpt"))]
+    assert files(store, whole(store)) == [("samples.md", len("trained")), ("samples.txt", len("train-gpt"))]
 
 
 def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_same(
@@ -136,7 +161,7 @@ def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, 
         (machine / ".dvc").mkdir(parents=True)
         monkeypatch.setenv("DVC_ROOT", str(machine))
         with journal(stage, params) as log:
-            log.metrics({"val_nats_per_char": 3.0}, 100)
+            log.metrics({VAL: 3.0}, 100)
         ids += [entry.id for entry in read_journals()]
     for machine in machines * 2:
         monkeypatch.setenv("DVC_ROOT", str(machine))
@@ -151,7 +176,7 @@ def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, pa
     log, store = JournalWriter("train-gpt", params), connect()
     losses = [3.0, float("inf"), float("nan")]
     for step, loss in enumerate(losses, 1):
-        log.metrics({"val_nats_per_char": loss}, step)
+        log.metrics({VAL: loss}, step)
         log.text("samples.txt", "а" * step)
         send_journals(store, read_journals())
         run = by_name(store)["train-gpt"]
@@ -189,62 +214,33 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, par
     assert found == {"clean": set(), "train-gpt": {train, val}, "evaluate": every, WHOLE: every}
 
 
-def train_until_killed(params):
-    with pytest.raises(SystemExit), journal("train-gpt", params) as log:
-        log.metrics({"val_nats_per_char": 3.0}, 100)
-        log.metrics({"val_nats_per_char": 2.5}, 200)
-        assert sync() == []
-        assert {run.info.status for run in connect().runs()} == {"RUNNING"}
-        raise SystemExit(143)
-
-
-def resume(params):
-    """Train to the end from a checkpoint after step 100."""
-    with journal("train-gpt", params) as log:
-        for step, loss in ((100, 3.0), (200, 2.5), (300, 2.0)):
-            log.metrics({"val_nats_per_char": loss}, step)
-
-
-def trainings(store):
-    """Name, status and steps of each execution of train-gpt."""
-    runs = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
-    return {
-        run.info.run_name: (run.info.status, [step for step, *_ in points(store, run, "val_nats_per_char")])
-        for run in runs
-    }
+# ---- trainings that are interrupted, resumed or executed again
 
 
 def test_a_resumed_training_has_a_run_with_the_whole_curve_and_the_killed_one_does_not_count(database, params):
-    train_until_killed(params)
-    resume(params)
-    assert sync() == []
+    train(params, (3.0, 2.5), "KILLED")
+    train(params)
     store = connect()
-
-    def check():
+    for _ in range(2):
+        assert sync() == []
         assert trainings(store) == {
-            f"{WHOLE}/train-gpt": ("KILLED", [100, 200]),
-            f"{WHOLE}/train-gpt 2": ("FINISHED", [100, 200, 300]),
-        }
-        whole = store.client.get_run(whole_id(store))
-        assert whole.info.status == "FINISHED"
-        assert [step for step, *_ in points(store, whole, "val_nats_per_char")] == [100, 200, 300]
-
-    check()
-    for run in store.runs():  # sent again, in the order of the journals
-        if "bukva.stage" in run.data.tags:
-            store.client.delete_tag(run.info.run_id, "bukva.synced")
-    assert sync() == []
-    check()
+            f"{WHOLE}/train-gpt": ("KILLED", [1, 2]), f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])
+        }  # fmt: skip
+        assert whole(store).info.status == "FINISHED"
+        assert steps(store, whole(store)) == [1, 2, 3]
+        for run in store.runs():  # sent again, in the order of the journals
+            if "bukva.stage" in run.data.tags:
+                store.client.delete_tag(run.info.run_id, "bukva.synced")
 
 
 def test_a_training_whose_outputs_are_written_again_is_finished_once(database, params):
-    resume(params)
+    train(params)
     assert sync() == []
     with journal("train-gpt", params) as log:
         log.replace_finished()
     assert sync() == []
-    assert [run[0] for run in trainings(connect()).values()] == ["FINISHED", "KILLED"]  # the newest first
-    assert connect().client.get_run(whole_id(connect())).info.status == "FINISHED"
+    assert [status for status, _ in trainings(connect()).values()] == ["FINISHED", "KILLED"]  # the newest first
+    assert whole(connect()).info.status == "FINISHED"
 
 
 def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_where_it_began(
@@ -252,16 +248,17 @@ def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_wh
 ):
     commit(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
-    train_until_killed(params)
+    train(params, (3.0, 2.5), "KILLED")
     monkeypatch.setenv("DVC_EXP_NAME", "second")
-    resume(params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})}))
+    train(params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})}))
     assert sync() == []
-    store = connect()
-    assert trainings(store) == {
-        "first/train-gpt": ("KILLED", [100, 200]), "second/train-gpt": ("FINISHED", [100, 200, 300])
+    assert trainings(connect()) == {
+        "first/train-gpt": ("KILLED", [1, 2]), "second/train-gpt": ("FINISHED", [1, 2, 3])
     }  # fmt: skip
-    wholes = {run.data.tags["bukva.experiment"]: run.info.status for run in store.runs() if is_whole(run)}
-    assert wholes == {"first": "KILLED", "second": "FINISHED"}
+    tops = [run for run in connect().runs() if "bukva.stage" not in run.data.tags]
+    assert {run.data.tags["bukva.experiment"]: run.info.status for run in tops} == {
+        "first": "KILLED", "second": "FINISHED"
+    }  # fmt: skip
 
 
 def test_a_machine_that_resumes_the_training_of_a_lost_one_shows_that_as_killed_until_it_comes_back(
@@ -270,27 +267,38 @@ def test_a_machine_that_resumes_the_training_of_a_lost_one_shows_that_as_killed_
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
     lost, other = database.parent, tmp_path / "other"
     log = JournalWriter("train-gpt", params)
-    log.metrics({"val_nats_per_char": 3.0}, 100)
+    log.metrics({VAL: 3.0}, 1)
     assert log.folder
     (other / ".dvc").mkdir(parents=True)
     shutil.copytree(log.folder, other / log.folder.relative_to(lost))  # with a checkpoint (bukva.sweep.transfer)
-    log.metrics({"val_nats_per_char": 2.5}, 200)
+    log.metrics({VAL: 2.5}, 2)
     assert sync() == []
     monkeypatch.setenv("DVC_ROOT", str(other))
-    resume(params)
+    train(params)
     assert sync() == []
-    store, first, second = connect(), f"{WHOLE}/train-gpt", f"{WHOLE}/train-gpt 2"
-    whole = {second: ("FINISHED", [100, 200, 300])}
-    assert trainings(store) == {first: ("KILLED", [100, 200])} | whole
+    store, first, resumed = connect(), f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
+    assert trainings(store) == {first: ("KILLED", [1, 2])} | resumed
     monkeypatch.setenv("DVC_ROOT", str(lost))
-    log.metrics({"val_nats_per_char": 2.0}, 300)
+    log.metrics({VAL: 2.0}, 3)
     log.end("FINISHED")
     for root in (lost, other, lost):
         monkeypatch.setenv("DVC_ROOT", str(root))
         assert sync() == []
-        assert trainings(store) == {first: ("FINISHED", [100, 200, 300])} | whole
-    run = store.client.get_run(whole_id(store))
-    assert [step for step, *_ in points(store, run, "val_nats_per_char")] == [100, 200, 300]
+        assert trainings(store) == {first: ("FINISHED", [1, 2, 3])} | resumed
+    assert steps(store, whole(store)) == [1, 2, 3]
+
+
+def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_point_of_its_experiment(database, params):
+    for loss in (3.0, 3.0, 2.5, 3.0):  # a GPU may round otherwise
+        train(params, [loss])
+        assert sync() == []
+    store = connect()
+    names = {f"{WHOLE}/train-gpt{number}" for number in ("", " 2", " 3", " 4")}
+    assert {run.info.run_name for run in store.runs()} == {WHOLE, *names}
+    assert [value for _, value, _ in points(store, whole(store), VAL)] == [3.0]
+
+
+# ---- descriptions, deletions and errors
 
 
 def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made(database, params, monkeypatch):
@@ -303,48 +311,20 @@ def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made
     store = connect()
 
     def description():
-        return store.client.get_run(whole_id(store)).data.tags["mlflow.note.content"].split("  \n")
+        return whole(store).data.tags["mlflow.note.content"].split("  \n")
 
     begun = [f"Differs from commit `{head[:7]}` in `model.n_head=8`."]
     made = ["Trained: train-gpt.", "Restored by DVC from its run cache: train-bigram."]
     assert description() == begun + made
     for val in (2.5, 2.25):
-        write_json(database.parent / "metrics.json", {"gpt": {"val": val}, "bigram": {"val": 3.5}})
-        with journal("evaluate", changed) as log:
-            log.artifact(database.parent / "metrics.json")
+        evaluate(database.parent, changed, {"gpt": {"val": val}, "bigram": {"val": 3.5}})
         assert sync() == []
         score = f"Scores on val, bits per character: GPT **{val:.3f}**, bigram **3.500**."
         assert description() == [*begun, score, *made]
-    store.client.set_tag(whole_id(store), "mlflow.note.content", "mine")
+    store.client.set_tag(whole(store).info.run_id, "mlflow.note.content", "mine")
     JournalWriter("sample", changed).end("FINISHED")
     assert sync() == []
     assert description() == ["mine"]
-
-
-def is_whole(run):
-    """Whether a run is that of a whole experiment."""
-    return "bukva.stage" not in run.data.tags
-
-
-def whole_id(store):
-    """The id of the run of the only experiment."""
-    [whole] = filter(is_whole, store.runs())
-    return whole.info.run_id
-
-
-def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_point_of_its_experiment(database, params):
-    losses = (3.0, 3.0, 2.5, 3.0)  # a GPU may round otherwise
-    for loss in losses:
-        log = JournalWriter("train-gpt", params)
-        log.metrics({"val_nats_per_char": loss}, 100)
-        log.end("FINISHED")
-        assert sync() == []
-    store = connect()
-    trainings = {f"{WHOLE}/train-gpt{number}" for number in ("", " 2", " 3", " 4")}
-    assert {run.info.run_name for run in store.runs()} == {WHOLE, *trainings}
-    whole = store.client.get_run(whole_id(store))
-    assert whole.data.metrics["val_nats_per_char"] == 3.0
-    assert [value for _, value, _ in points(store, whole, "val_nats_per_char")] == [3.0]
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):
@@ -371,7 +351,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert "has the results of 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
 
 
-def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_another(database, params, monkeypatch):
+def test_the_variables_of_mlflow_choose_its_experiment_and_a_deleted_one_is_named(database, params, monkeypatch):
     JournalWriter("clean", params).end("FINISHED")
     store = connect()
     store.client.delete_experiment(store.experiment_id)
@@ -384,21 +364,11 @@ def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_an
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
     assert sync_module.sync() == f"{database} has the results of 1 stage execution."
-    another = connect()
-    assert (another.experiment_id, len(another.runs())) == ("2", 2)
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
-    store.client.restore_experiment("1")
-    assert sync_module.sync() == f"{database} has the results of 1 stage execution."
-
-
-def test_results_go_to_the_mlflow_experiment_whose_id_is_set(database, params, monkeypatch):
-    JournalWriter("clean", params).end("FINISHED")
-    theirs = connect().client.create_experiment("theirs")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", theirs)
-    assert sync() == []
-    assert (connect().experiment_id, len(connect().runs())) == (theirs, 2)
+    assert (connect().experiment_id, len(connect().runs())) == ("2", 2)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "2")
+    assert connect().experiment_id == "2"
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
-    with pytest.raises(BukvaError, match="is the MLflow experiment theirs, but MLFLOW_EXPERIMENT_NAME is another"):
+    with pytest.raises(BukvaError, match="is the MLflow experiment мой второй, but MLFLOW_EXPERIMENT_NAME is another"):
         connect()
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "4321")
     with pytest.raises(BukvaError, match=r"MLFLOW_EXPERIMENT_ID is 4321: .*mlflow\.db: .*4321"):
