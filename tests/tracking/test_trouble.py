@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -263,28 +264,17 @@ with journal("train-gpt", params) as log:
     assert shown("train-gpt") == "KILLED"
 
 
-def test_a_database_locked_by_another_process_is_completed_later(own_database, trial, params, capfd):
-    program = f"import sqlite3, sys; c = sqlite3.connect({str(own_database)!r}); c.execute('BEGIN EXCLUSIVE')"
-    command = [sys.executable, "-c", f"{program}; print(flush=True); sys.stdin.read()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout
-        holder.stdout.readline()
+@pytest.mark.parametrize("fault", ["locked database", "killed sender"])
+def test_a_fault_of_the_sender_is_reported_once_and_completed_later(own_database, trial, params, capfd, fault):
+    with contextlib.closing(sqlite3.connect(own_database)) as other:
         with quick_training(params):
-            pass
-        (line,) = log_of(trial)
-        holder.kill()
-    assert capfd.readouterr() == ("", SENTENCE)
-    assert "database is locked" in line
-    sync()
-    assert is_all_there()
-
-
-def test_a_killed_sender_is_reported_once_and_completed_later(own_database, params, capfd):
-    with quick_training(params):
-        wait_until(is_live)
-        (sender,) = senders()
-        sender.kill()
-    assert capfd.readouterr() == ("", SENTENCE)
+            if fault == "locked database":
+                other.execute("BEGIN EXCLUSIVE")
+            else:
+                wait_until(is_live)
+                senders()[0].kill()
+        assert capfd.readouterr() == ("", SENTENCE)
+        assert ("database is locked" in str(log_of(trial))) == (fault == "locked database")
     sync()
     assert is_all_there()
 
