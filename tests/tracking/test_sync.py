@@ -261,30 +261,28 @@ def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_wh
     }  # fmt: skip
 
 
-def test_a_machine_that_resumes_the_training_of_a_lost_one_shows_that_as_killed_until_it_comes_back(
+def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_ended(
     database, params, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
-    lost, other = database.parent, tmp_path / "other"
+    original, copy = database.parent, tmp_path / "copy"
     log = JournalWriter("train-gpt", params)
     log.metrics({VAL: 3.0}, 1)
-    assert log.folder
-    (other / ".dvc").mkdir(parents=True)
-    shutil.copytree(log.folder, other / log.folder.relative_to(lost))  # with a checkpoint (bukva.sweep.transfer)
-    log.metrics({VAL: 2.5}, 2)
+    (copy / ".dvc").mkdir(parents=True)
+    shutil.copytree(original / ".bukva", copy / ".bukva")
     assert sync() == []
-    monkeypatch.setenv("DVC_ROOT", str(other))
-    train(params)
+    monkeypatch.setenv("DVC_ROOT", str(copy))
+    train(params)  # resumed from a checkpoint, which was copied too
     assert sync() == []
     store, first, resumed = connect(), f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
-    assert trainings(store) == {first: ("KILLED", [1, 2])} | resumed
-    monkeypatch.setenv("DVC_ROOT", str(lost))
-    log.metrics({VAL: 2.0}, 3)
+    assert trainings(store) == {first: ("KILLED", [1])} | resumed
+    monkeypatch.setenv("DVC_ROOT", str(original))
+    log.metrics({VAL: 2.5}, 2)
     log.end("FINISHED")
-    for root in (lost, other, lost):
+    for root in (original, copy, original):
         monkeypatch.setenv("DVC_ROOT", str(root))
         assert sync() == []
-        assert trainings(store) == {first: ("FINISHED", [1, 2, 3])} | resumed
+        assert trainings(store) == {first: ("FINISHED", [1, 2])} | resumed
     assert steps(store, whole(store)) == [1, 2, 3]
 
 

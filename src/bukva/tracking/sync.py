@@ -133,7 +133,7 @@ def _is_complete(run: "Run | None", journal: Journal) -> bool:
     if run is None or _is_deleted(run):
         return run is not None
     status = journal.status()[0]
-    # a copied journal (bukva.sweep.transfer) has the status KILLED, although its stage may have finished elsewhere
+    # in a copied project, a journal that was running has the status KILLED, although its stage may have finished
     has_ended = status == "KILLED" and run.info.status != "RUNNING"
     return (run.info.status == status or has_ended) and not journal.read(_synced(run))[0]
 
