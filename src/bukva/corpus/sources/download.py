@@ -24,12 +24,11 @@ from bukva.corpus.sources.works import (
     SPECIAL,
     Findings,
     ReadOptions,
-    Work,
+    Texts,
     is_special,
-    texts_of,
+    texts_in_folder,
+    texts_of_file,
     types_read,
-    work_in_file,
-    works_in_folder,
 )
 from bukva.text.collection import MISSING, write_collection
 
@@ -72,8 +71,8 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         # `scratch` is inside the unfinished folder, so it is on the same disk and is deleted with this folder, even
         # after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
-            works = _list_works(params, options, Path(scratch), on_bytes, note)
-            table = write_collection(folder, texts_of(works, findings))
+            texts = _texts(params, options, Path(scratch), on_bytes, note)
+            table = write_collection(folder, texts)
             if table.empty:
                 raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
@@ -100,8 +99,7 @@ def registry() -> dict[str, Source]:
     return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
 
 
-def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Return the works of the corpus that `params` names, without reading their texts."""
+def _texts(params: Download, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Texts:
     match params.corpus:
         case "sample" | "local":
             return _local(params.path, options)
@@ -109,38 +107,38 @@ def _list_works(params: Download, options: ReadOptions, scratch: Path, on_bytes:
             file = scratch / "fetched" / _file_name(params.url)
             fetch(params.url, file, on_bytes, params.sha256)
             if reader := reader_of_zip(file):
-                return work_in_file(file, file.name, options, reader)
+                return texts_of_file(file, file.name, options, reader)
             return _in_archive(file, scratch, options, note) if is_archive(file) else _downloaded_file(file, options)
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: options.reader(path) is not None
             dataset, commit, files = DATASET.findall(params.url)[0]
             fetch_dataset(dataset, commit, files or "*", is_read, folder, on_bytes)
             # the folders of a dataset have names such as data, train or en; they are not authors
-            return works_in_folder(folder, dataset, options, levels=False)
+            return texts_in_folder(folder, dataset, options, levels=False)
         case name:
             return _registered(registry()[name], options, scratch, on_bytes, note)
 
 
-def _downloaded_file(file: Path, options: ReadOptions) -> list[Work]:
+def _downloaded_file(file: Path, options: ReadOptions) -> Texts:
     with file.open("rb") as content:
         name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
     if not options.reader(Path(name)) and (command := conversion(name)):
         advice = f"Download the file, convert it with `{command}`, and read the result with download.corpus=local."
         raise BukvaError(f"{file.name}: files of this type cannot be read. {advice}")
-    return work_in_file(file, file.name, options)
+    return texts_of_file(file, file.name, options)
 
 
-def _local(path: str, options: ReadOptions) -> list[Work]:
+def _local(path: str, options: ReadOptions) -> Texts:
     location = resolve_existing(path)
     advice = "Use a folder of texts or a single text."
     if not location:
         why = "does not exist"
     elif location.is_dir():
-        return works_in_folder(location, path, options)
+        return texts_in_folder(location, path, options)
     elif is_special(location):
         why = SPECIAL
     elif options.reader(location):
-        return work_in_file(location, path, options)
+        return texts_of_file(location, path, options)
     elif command := conversion(path):
         why, advice = "has a type that cannot be read", f"Convert it with `{command}`."
     else:
@@ -150,11 +148,10 @@ def _local(path: str, options: ReadOptions) -> list[Work]:
     raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}. {advice}")
 
 
-def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
-    """Download and verify a corpus of sources.yaml, and return its works."""
+def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Texts:
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
     if not source.folders:
-        return work_in_file(file, file.name, options)
+        return texts_of_file(file, file.name, options)
     unpack(file, scratch / "unpacked")
     root = scratch / "unpacked" / source.root
     for name, expected in source.folders.items():
@@ -164,7 +161,7 @@ def _registered(source: Source, options: ReadOptions, scratch: Path, on_bytes: O
                 f"{file.name}, folder {name}: its SHA-256 is {actual}, not {expected}."
                 f" Use the archive from {source.url}."
             )
-    return works_in_folder(root, file.name, options, source.folders, source.encodings)
+    return texts_in_folder(root, file.name, options, source.folders, source.encodings)
 
 
 def folder_digest(folder: Path) -> str:
@@ -180,8 +177,8 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote) -> list[Work]:
-    """Unpack an archive, and return its works.
+def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote) -> Texts:
+    """Unpack an archive, and return its texts.
 
     If one folder contains everything else, it is an author if its files are in no further folder. Otherwise its name is
     ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
@@ -192,7 +189,7 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote
     # macOS adds a second folder, __MACOSX
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     if len(top) != 1 or not top[0].is_dir():
-        return works_in_folder(folder, archive.name, options)
+        return texts_in_folder(folder, archive.name, options)
     files = [path.relative_to(folder) for path in top[0].rglob("*") if path.is_file() and options.reader(path)]
     depth = max((len(path.parts) for path in files if "/." not in f"/{path.as_posix()}"), default=0)
     name = printable(top[0].name)
@@ -201,13 +198,13 @@ def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote
             f"download: {archive.name}: its only folder, {name}, is the author of all works. If it is not an author, "
             "pack the files without the folder."
         )
-        return works_in_folder(folder, archive.name, options, (top[0].name,))
+        return texts_in_folder(folder, archive.name, options, (top[0].name,))
     if depth == 3:  # a guess; with one more level of folders, the outermost is surely a wrapper
         note(
             f"download: {archive.name}: the folders inside {name} are the authors. If {name} is a category, "
             "pack it inside another folder."
         )
-    return works_in_folder(top[0], archive.name, options)
+    return texts_in_folder(top[0], archive.name, options)
 
 
 def _file_name(url: str) -> str:

@@ -1,11 +1,11 @@
-"""List the works in a folder or a file, and read their texts, authors, titles and years.
+"""Read the texts in a folder or a file, with their authors, titles and years.
 
-A work is one text. Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they
-mark the encoding and are not content. Everything that is left out or guessed is counted, for metrics and for messages
-to the user.
+Everything that is left out or guessed is counted, for metrics and for messages to the user. Byte order marks are
+removed, because they mark the encoding and are not content.
 """
 
 import csv
+import itertools
 import os
 import stat
 import unicodedata
@@ -23,6 +23,7 @@ from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Te
 from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
+Texts = Iterator[tuple[Document, str]]
 # A file info.csv gives the years of the works in its folder. Years are optional, so an error in the file is only
 # counted.
 INFO = "info.csv"
@@ -130,59 +131,54 @@ class ReadOptions:
         return READERS.get(path.name.removeprefix(stem(path)).lower())
 
 
-@dataclass(frozen=True)
-class Work:
-    """A file of a corpus that has not been read yet. It contains a single work, or is a table with one work per row."""
+def texts_in_file(file: TextFile, findings: Findings, read: Reader, document: Document, path: str) -> Texts:
+    """Yield each text in a file with its `Document`, without byte order marks.
 
-    document: Document  # taken from the path of the file and from info.csv
-    file: TextFile
-    read: Reader
-    path: str  # path of the file below the folder of the corpus
+    A file or row that cannot be read is left out and counted in `findings`.
 
-    def document_of(self, text: Text) -> Document:
-        """Return category, author, name and year of one of the texts in the file."""
-        own = self.document
-        if text.row:
-            # An author or category in the row replaces those from the path of the file. The name of the work then
-            # contains the whole path, because two works could have the same name without the folders.
-            category, author = text.category or own.category, text.author or own.author
-            work = self.path if text.author or text.category else own.work
-            work = f"{work}#{text.row:09} {text.title}"  # zeros, so that names sort in the order of rows
-            return Document(category, author, work.rstrip(), text.year or own.year)
-        category = own.category if own.category != MISSING else text.category or MISSING
-        author = own.author if own.author != MISSING else text.author or MISSING
-        title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
-        return Document(category, author, f"{own.work} {title}".rstrip(), own.year or text.year or None)
-
-
-def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, str]]:
-    """Yield each text in `works` with its `Document`, without byte order marks.
-
-    A file or row that cannot be read is left out and counted in `findings`, or is an error if `findings.strict` is
-    true.
+    Args:
+        document: category, author, name and year that the path of the file and info.csv give.
+        path: path of the file below the folder of the corpus.
     """
-    for work in works:
-        name, text = work.file.display_name, None
-        try:
-            for text in work.read(work.file):
-                if isinstance(text, BadTextError):
-                    findings.leave_out(text)
-                    continue
-                text_name = f"{name}, row {text.row}" if text.row else name
-                content = text.content.replace(BOM, "")
-                if content != text.content:
-                    findings.add("texts_with_marks_inside", printable(text_name))
-                if not content.strip():
-                    findings.leave_out(BadTextError(text_name, *EMPTY))
-                    continue
-                document = work.document_of(text)
-                yield document, content
-                if not text.row and (added := _added_values(work.document, document)):
-                    findings.add("files_with_names_inside", f"{printable(name)} ({added})")
-            if text is None:  # a table without rows
-                raise BadTextError(name, *EMPTY)
-        except BukvaError as error:
-            findings.leave_out(error)
+    name, text = file.display_name, None
+    try:
+        for text in read(file):
+            if isinstance(text, BadTextError):
+                findings.leave_out(text)
+                continue
+            text_name = f"{name}, row {text.row}" if text.row else name
+            content = text.content.replace(BOM, "")
+            if content != text.content:
+                findings.add("texts_with_marks_inside", printable(text_name))
+            if not content.strip():
+                findings.leave_out(BadTextError(text_name, *EMPTY))
+                continue
+            own = _document_of_row(text, document, path) if text.row else _document_of_file(text, document)
+            yield own, content
+            if not text.row and (added := _added_values(document, own)):
+                findings.add("files_with_names_inside", f"{printable(name)} ({added})")
+        if text is None:  # a table without rows
+            raise BadTextError(name, *EMPTY)
+    except BukvaError as error:
+        findings.leave_out(error)
+
+
+def _document_of_row(row: Text, file: Document, path: str) -> Document:
+    # An author or category in the row replaces those from the path of the file. The name of the work then contains the
+    # whole path, because two works could have the same name without the folders.
+    work = path if row.author or row.category else file.work
+    work = f"{work}#{row.row:09} {row.title}"  # zeros, so that names sort in the order of rows
+    return Document(row.category or file.category, row.author or file.author, work.rstrip(), row.year or file.year)
+
+
+def _document_of_file(text: Text, file: Document) -> Document:
+    title = "" if nfc(text.title).casefold() in nfc(file.work).casefold() else text.title
+    return Document(
+        file.category if file.category != MISSING else text.category or MISSING,
+        file.author if file.author != MISSING else text.author or MISSING,
+        f"{file.work} {title}".rstrip(),
+        file.year or text.year or None,
+    )
 
 
 def _added_values(before: Document, after: Document) -> str:
@@ -191,25 +187,22 @@ def _added_values(before: Document, after: Document) -> str:
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
-def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
-    """Return a list with one `Work`, for a corpus that is a single file.
-
-    By default, the extension determines the reader, and a file of unknown type is read as plain text.
-    """
+def texts_of_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> Texts:
+    """Yield the texts of a corpus that is a single file. A file of unknown type is read as plain text."""
     document = _document(file.name, display_name)
     read = read or options.reader(file) or read_plain
-    return [Work(document, options.text_file(file, display_name), read, document.work)]
+    return texts_in_file(options.text_file(file, display_name), options.findings, read, document, document.work)
 
 
-def works_in_folder(
+def texts_in_folder(
     root: Path,
     display_name: str,
     options: ReadOptions,
     folders: Iterable[str] = ("",),
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
-) -> list[Work]:
-    """List the works in a folder. Their texts are not read yet.
+) -> Texts:
+    """Yield the texts in a folder (see `texts_in_file`).
 
     Args:
         root: folder with paths such as category/author/work.txt, author/work.txt or work.txt.
@@ -220,8 +213,7 @@ def works_in_folder(
         levels: whether folders are categories and authors. If false, they become part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read; or, in strict mode, something in them cannot be
-            read.
+        BukvaError: the folders contain no file of a type that is read.
     """
     findings = options.findings
     files = [file for folder in folders for file in _files(root / folder, findings)]
@@ -229,7 +221,7 @@ def works_in_folder(
     for info in (file for file in files if file.name == INFO):
         read = _years(options.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), findings)
         years |= {(info.parent, name): year for name, year in read.items()}
-    works, present = [], set[tuple[Path, str]]()
+    works, present = list[Texts](), set[tuple[Path, str]]()
     for file in (file for file in files if file.name != INFO):
         path, key = nfc(file.relative_to(root).as_posix()), (file.parent, nfc(stem(file)))
         file_name = f"{display_name}/{path}"
@@ -240,7 +232,8 @@ def works_in_folder(
             except BadTextError as error:
                 findings.leave_out(error)
             else:
-                works.append(Work(document, options.text_file(file, file_name, encodings.get(path, "")), reader, path))
+                text_file = options.text_file(file, file_name, encodings.get(path, ""))
+                works.append(texts_in_file(text_file, findings, reader, document, path))
         elif command := conversion(file_name):
             findings.add("files_to_convert", printable(f"{file_name} ({command})"), file.suffix.lower())
         else:
@@ -249,7 +242,7 @@ def works_in_folder(
         findings.add("info_rows_without_file", name)
     if not works:
         raise BukvaError(" ".join([f"{display_name}: contains no {types_read()} file.", *findings.sentences()]))
-    return works
+    yield from itertools.chain.from_iterable(works)
 
 
 def stem(path: Path) -> str:
