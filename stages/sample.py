@@ -22,9 +22,6 @@ def main() -> None:
         write_text(samples, page(continuations, prompts, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(continuations, prompts, params))
         run.log.artifact(samples)
-        read_prompts = {(continuation["prompt"], continuation["read"]) for continuation in continuations}
-        if n := sum(prompts[number] != read for number, read in read_prompts):
-            print(f"sample: changed {count(n, 'prompt')} with characters outside the vocabulary (sample.unknown)")
         print(f"sample: each model continued {count(len(prompts), 'prompt')}; the texts are in {samples}")
 
 

@@ -74,7 +74,6 @@ COMBINATIONS = [
     {"split.train": 5e-324, "split.val": 0.5, "split.test": 0.5},
     {"train_gpt.learning_rate": 1.7e308, "train_gpt.weight_decay": 1.7e308, "train_gpt.optimizer": "adamw"},
     {"sample.temperature": 5e-324, "sample.top_p": 5e-324, "sample.top_k": 10**12},
-    {"sample.prompts": ["а\U0001f600"], "sample.unknown": "drop"},
     {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none"},
     {"model.block_size": 3, "evaluate.short_context": 3, "model.ngrams": "input", "model.ngram_orders": [12, 2]},
     *[{"clean.rules": "file", "clean.file": file} for file in VALUES if isinstance(file, str)],

@@ -49,7 +49,6 @@ SECONDS = 1200
 SHORT = {
     "model": {"n_embd": 32, "n_head": 4},
     "train_gpt": {"n_steps": 40, "eval_every": 4},
-    "sample": {"unknown": "drop"},
 }
 EXPERIMENTS = {"swim-loft": ["NAME", "A"], "mild-fowl": ["B"]}  # and other names of each
 

@@ -33,7 +33,7 @@ with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
 
 TOKENIZER = TOKENIZERS["char"]
 SHAPE = GPTConfig(len(TOKENIZER), 2, 2, 20, T, 0.0)
-SETTINGS = {"n_chars": 13, "temperature": 0.9, "top_k": 0, "top_p": 1.0, "seed": 3, "unknown": "error"}
+SETTINGS = {"n_chars": 13, "temperature": 0.9, "top_k": 0, "top_p": 1.0, "seed": 3}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -103,12 +103,6 @@ def test_a_served_model_answers_as_a_loaded_one(served, gpt):
     assert (len(drawn), len(greedy)) == (2, 1)
 
 
-def test_unknown_characters_can_be_dropped_or_replaced(gpt, served):
-    assert gpt.bits("аxб вг", unknown="drop") == gpt.bits("аб вг")
-    assert gpt.generate("аxб", 7, unknown="replace") == gpt.generate("а б", 7)
-    assert served([{"prompt": "аxб"}], unknown="drop").equals(served([{"prompt": "аб"}]))
-
-
 def small_writer(chars):
     torch.manual_seed(5)
     return Writer(Bigram(BigramConfig(len(chars), 8)).eval(), CharTokenizer(chars), FP32)
@@ -118,14 +112,6 @@ def test_decomposed_letters_of_a_prompt_and_of_a_text_are_composed():
     writer = small_writer("\nйм")
     assert writer.generate("ми\u0306", 9) == writer.generate("мй", 9)
     assert writer.bits("ми\u0306") == writer.bits("мй")
-
-
-def test_a_vocabulary_without_a_space_cannot_replace_by_one():
-    with pytest.raises(
-        BukvaError,
-        match="unknown='replace' needs a space, which the vocabulary does not have; use another text or 'drop'",
-    ):
-        small_writer("аб").generate("аx", unknown="replace")
 
 
 @pytest.mark.parametrize(
@@ -139,8 +125,7 @@ def test_a_vocabulary_without_a_space_cannot_replace_by_one():
             "Row 2, neither prompt nor text is a string; set at least one of them.",
         ),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
-        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or set unknown to 'drop' or 'replace'."),
-        ([{"prompt": "xyz"}], {"unknown": "drop"}, "unknown='drop' would leave nothing of this text; use"),
+        ([{"prompt": "аб"}, {"text": "аx"}], {}, "; use another text."),
         (
             [{"prompt": "а"}],
             {"temperature": -1.0},
@@ -159,7 +144,7 @@ def test_a_request_that_makes_no_sense_is_refused(served, rows, settings, senten
 def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, tmp_path):
     with pytest.raises(BukvaError, match=r"prompt: '' is too short; use a longer one\."):
         gpt.generate("")
-    with pytest.raises(BukvaError, match=r"text: not in the vocabulary of 8 characters: 'é'.*; use another text, or"):
+    with pytest.raises(BukvaError, match=r"text: not in the vocabulary of 8 characters: 'é'.*; use another text\."):
         gpt.bits("аéб")
     for folder in (tmp_path / "nothing", str(tmp_path)):
         with pytest.raises(BukvaError, match=rf"{folder} does not contain a trained model \({CONFIG} is missing\)"):

@@ -21,8 +21,8 @@ SCRIPTS = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
 EVERYTHING = CharTokenizer(sorted(set("\n abcdefg".join(prompt for prompts in SCRIPTS.values() for prompt in prompts))))
 
 
-def sample(*prompts, unknown="error"):
-    return Sample(prompts=list(prompts) or "auto", n_chars=1, temperature=1, top_k=0, top_p=1, seed=0, unknown=unknown)
+def sample(*prompts):
+    return Sample(prompts=list(prompts) or "auto", n_chars=1, temperature=1, top_k=0, top_p=1, seed=0)
 
 
 def rejection(call, *arguments):
@@ -31,33 +31,17 @@ def rejection(call, *arguments):
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "dropped", "replaced"),
-    [("а б\n", "а б\n", "а б\n"), ("аббат", "абба", "абба "), ("Ab, а?", " а", "    а "), ("x\n", "\n", " \n")],
-)
-def test_unknown_characters_may_be_dropped_or_replaced_by_a_space(prompt, dropped, replaced):
-    assert readable_prompt(TOKENIZER, prompt, "drop") == dropped
-    assert readable_prompt(TOKENIZER, prompt, "replace") == replaced
-
-
 def test_an_unknown_character_is_rejected_with_advice():
-    assert readable_prompt(TOKENIZER, "а б\n", "error") == "а б\n"
-    assert rejection(readable_prompt, TOKENIZER, "аббат", "error") == (
+    assert readable_prompt(TOKENIZER, "а б\n") == "а б\n"
+    assert rejection(readable_prompt, TOKENIZER, "аббат") == (
         "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
         "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first unknown character is number 5 of 'аббат'; "
-        "use another prompt, or sample.unknown=drop or replace."
+        "use another prompt."
     )
 
 
 def test_the_secrets_of_an_address_are_not_in_the_sentence():
-    assert "secret" not in rejection(readable_prompt, TOKENIZER, "https://me:secret@host/?key=secret", "error")
-
-
-@pytest.mark.parametrize(("tokenizer", "prompt", "unknown"), [(TOKENIZER, "xyx", "drop"), (SPACELESS, "аx", "replace")])
-def test_a_prompt_of_which_nothing_is_left_or_without_a_space_to_replace_by_is_rejected(tokenizer, prompt, unknown):
-    message = rejection(readable_prompt, tokenizer, prompt, unknown)
-    assert message.startswith(f"params.yaml, sample.prompts: {prompt!r}: not in the vocabulary of ")
-    assert message.endswith("; use another prompt.")
+    assert "secret" not in rejection(readable_prompt, TOKENIZER, "https://me:secret@host/?key=secret")
 
 
 NFC, NFD = "й", "и\u0306"
@@ -76,9 +60,9 @@ NFC, NFD = "й", "и\u0306"
 def test_a_decomposed_prompt_is_composed_unless_the_text_is_decomposed(known, given, read):
     tokenizer = CharTokenizer(sorted(set(known)))
     if read is None:
-        assert "'й' (U+0439" in rejection(readable_prompt, tokenizer, given, "error")
+        assert "'й' (U+0439" in rejection(readable_prompt, tokenizer, given)
     else:
-        assert readable_prompt(tokenizer, given, "error") == read
+        assert readable_prompt(tokenizer, given) == read
         prompts, why = chosen_prompts(tokenizer, sample(given, given), {})
         assert prompts == [read, read]
         assert ("In 2 of 2, decomposed letters are composed" in why) == (given != read)
@@ -86,7 +70,7 @@ def test_a_decomposed_prompt_is_composed_unless_the_text_is_decomposed(known, gi
 
 def test_a_newline_that_the_shell_left_as_two_characters_is_named_with_the_command_that_passes_one():
     advice = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline."""
-    assert rejection(readable_prompt, TOKENIZER, r"\n", "error").endswith(f"; {advice}")
+    assert rejection(readable_prompt, TOKENIZER, r"\n").endswith(f"; {advice}")
     prompts, why = chosen_prompts(CharTokenizer(["\\", "n"]), sample(r"\n"), {})
     assert (prompts, why.endswith(f"In 1 of 1, a backslash before n or t stays a backslash; {advice}")) == (
         [r"\n"],

@@ -111,7 +111,6 @@ SETTINGS = {  # keys of section `sample` that a request may set, with MLflow's t
     "top_k": "long",
     "top_p": "double",
     "seed": "long",
-    "unknown": "string",
 }
 MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be answered within seconds
 
@@ -318,7 +317,6 @@ class Sample(Section):
     top_k: CountOrZero
     top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Seed
-    unknown: Unknown
 
 
 class Params(Section):

@@ -56,11 +56,11 @@ def answer(
 
     Returns:
         One dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0), `model`,
-        `state`, `temperature`, `read` (the prompt after `sample.unknown` was applied to it) and `written` (the
+        `state`, `temperature`, `read` (the prompt with composed letters) and `written` (the
         continuation).
 
     Raises:
-        BukvaError: a prompt contains a character outside the vocabulary, and `sample.unknown` is `error`.
+        BukvaError: a prompt contains a character outside the vocabulary.
     """
     answers = []
     for name, folder in folders.items():
@@ -72,7 +72,7 @@ def answer(
             for (label, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
             ):
-                read = readable_prompt(tokenizer, prompt, params.unknown)
+                read = readable_prompt(tokenizer, prompt)
                 ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(device)  # (1, T)
                 settings = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
                 rng = prompt_generator(params.seed, number + 1)
@@ -101,7 +101,7 @@ def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit
     """
     # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
     environment = Environment(keep_trailing_newline=True, autoescape=False)
-    numbers = params.model_dump(exclude={"prompts", "unknown"})
+    numbers = params.model_dump(exclude={"prompts"})
     at_temperature = [each for each in answers if each["temperature"] == params.temperature]
     by_prompt = [
         (prompt, [each for each in at_temperature if each["prompt"] == number]) for number, prompt in enumerate(prompts)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bukva.backends.device import Machine, generation_device, prepare
 from bukva.config.messages import error_message
-from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
+from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import generate_each, window_start
@@ -21,17 +21,12 @@ from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import bits
-from bukva.text.prompts import composed, default_prompt, without_unknown
+from bukva.text.prompts import composed, default_prompt
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # the end of a decoded text whose last character is incomplete
 FIRST_PROMPT = 1  # a writer draws the same random numbers as stage sample for its first prompt
 FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; a text needs two, because its first id is not scored
-ADVICE: dict[Unknown, str] = {  # value of `unknown` -> advice if a text has characters outside the vocabulary
-    "error": "use another text, or set unknown to 'drop' or 'replace'",
-    "drop": "unknown='drop' would leave nothing of this text; use another text",
-    "replace": "unknown='replace' needs a space, which the vocabulary does not have; use another text or 'drop'",
-}
 
 
 class Scored(NamedTuple):
@@ -63,7 +58,7 @@ class Writer:
         """Return a writer for the same GPT without its n-gram counts."""
         return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
-    # ---- for programs: `unknown` says what happens to characters outside the vocabulary; by default, they are an error
+    # ---- for programs: characters outside the vocabulary are an error
 
     def generate(
         self,
@@ -74,7 +69,6 @@ class Writer:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 1337,
-        unknown: Unknown = "error",
     ) -> str:
         """Return the continuation of a prompt, as stage sample generates it for its first prompt.
 
@@ -85,24 +79,22 @@ class Writer:
             top_k: sample from this number of likeliest characters; 0 for all.
             top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
             seed: seed of the random numbers.
-            unknown: whether characters outside the vocabulary are an error, are dropped, or are replaced by spaces.
 
         Raises:
-            BukvaError: a value is out of range, the prompt is empty, or it still has characters outside the vocabulary.
+            BukvaError: a value is out of range, the prompt is empty, or it has characters outside the vocabulary.
         """
-        values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
-        sampling = settings({"n_chars": n_chars, **values})
-        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, unknown), sampling))
+        values = {"n_chars": n_chars, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt), settings(values)))
 
-    def bits(self, text: str, unknown: Unknown = "error") -> float:
+    def bits(self, text: str) -> float:
         """Return the bits per character of a text of two or more characters, scored in overlapping windows.
 
-        The first character (or token) has no context, so it is left out of the mean. `unknown` is as in `generate`.
+        The first character (or token) has no context, so it is left out of the mean.
 
         Raises:
-            BukvaError: the text is too short, or it still has characters outside the vocabulary.
+            BukvaError: the text is too short, or it has characters outside the vocabulary.
         """
-        _, *pieces = self.score(self._checked(TEXT, text, unknown))
+        _, *pieces = self.score(self._checked(TEXT, text))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     def answer(self, row: Mapping[Any, Any], sampling: Sample) -> dict[str, Any]:
@@ -117,16 +109,16 @@ class Writer:
         generation = sampling.model_dump(exclude={"prompts"})
         return {
             CONTINUATION: None if prompt is None else self.generate(prompt, **generation),
-            BITS: None if text is None else self.bits(text, sampling.unknown),
+            BITS: None if text is None else self.bits(text),
         }
 
-    def _checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """Drop or replace the unknown characters of a text, and check that the model can read the result."""
-        readable = without_unknown(self.tokenizer, text, unknown)
+    def _checked(self, name: str, text: str) -> str:
+        """Compose a text, and check that the model can read it."""
+        readable = self.composed(text)
         try:
             n_ids = len(self.tokenizer.encode(readable))
         except BukvaError as error:
-            raise BukvaError(f"{name}: {error}; {ADVICE[unknown]}.") from None
+            raise BukvaError(f"{name}: {error}; use another text.") from None
         if n_ids < FEWEST[name]:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable

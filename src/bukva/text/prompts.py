@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from bukva.config.messages import shorten
-from bukva.config.schema import Sample, Unknown
+from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
@@ -55,7 +55,7 @@ def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
     """Check, before a training, that stage sample will accept the prompts of params.yaml (see `readable_prompt`)."""
     for prompt in () if sample.prompts == "auto" else sample.prompts:
-        readable_prompt(tokenizer, prompt, sample.unknown)
+        readable_prompt(tokenizer, prompt)
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:
@@ -63,13 +63,11 @@ def default_prompt(tokenizer: Tokenizer) -> str:
     return "\n" if tokenizer.can_encode("\n") else tokenizer.decode([0])
 
 
-def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """Return a prompt `without_unknown` characters, or raise a BukvaError if it still has one."""
-    readable = without_unknown(tokenizer, prompt, unknown)
-    advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
-    if ESCAPE.search(prompt) and not tokenizer.can_encode("\\"):
-        advice = NEWLINE_ADVICE
-    check_known(tokenizer, readable, "sample.prompts", advice)
+def readable_prompt(tokenizer: Tokenizer, prompt: str) -> str:
+    """Return the prompt in the form of `composed`. ParamsError: it has a character that is not in the vocabulary."""
+    readable = composed(tokenizer, prompt)
+    is_escaped = ESCAPE.search(prompt) and not tokenizer.can_encode("\\")
+    check_known(tokenizer, readable, "sample.prompts", NEWLINE_ADVICE if is_escaped else "use another prompt")
     return readable
 
 
@@ -80,20 +78,6 @@ def composed(tokenizer: Tokenizer, text: str) -> str:
     """
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
-
-
-def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """Compose a text, then drop its unknown characters or replace them by spaces.
-
-    They stay if `unknown` is "error", if nothing of the text would be left, or if the vocabulary has no space.
-    """
-    text = composed(tokenizer, text)
-    known = {char for char in (*text, " ") if tokenizer.can_encode(char)}
-    if unknown == "replace" and " " in known:
-        return "".join(char if char in known else " " for char in text)
-    if unknown == "drop" and known & set(text):
-        return "".join(char for char in text if char in known)
-    return text
 
 
 def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
