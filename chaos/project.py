@@ -29,7 +29,7 @@ SMALL: dict[str, dict[str, object]] = {
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_"  # prefixes of environment variables
 WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corpus is cut
 N_WORKS, WORK_CHARS = 3, 4000
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 900  # long enough for a machine that is busy with other things
 MLFLOW_SECONDS = 60  # limit for MLflow to receive the results of a stage
 
 

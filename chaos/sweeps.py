@@ -18,7 +18,8 @@ from chaos.running import Running, wait_until, wait_until_empty
 from chaos.setup import LONG, SAVE_OFTEN, Setup, has_checkpoint
 
 SWEEP = "python", "-m", "bukva", "sweep"
-SEEDS = "-S", "train_gpt.seed=3,5", "-S", f"train_gpt.n_steps={LONG[-1]}", "-S", f"train_gpt.eval_every={LONG[1]}"
+LONGER = "-S", f"train_gpt.n_steps={LONG[-1]}", "-S", f"train_gpt.eval_every={LONG[1]}"
+SEEDS = *LONGER, "-S", "train_gpt.seed=3,5"
 RATES = "-S", "train_gpt.learning_rate=0.01,0.00001"
 STEPS = list(range(0, 3001, 1000))  # steps at which a trial on the cluster scores val
 TRIAL = "-S", "train_gpt.n_steps=3000", "-S", "train_gpt.eval_every=1000", "-S", "train_gpt.seed=3"
@@ -32,13 +33,13 @@ NODE = "CHAOS_NODE"  # environment variable of all processes of a machine
 def sweep(setup: Setup, tries: int) -> Iterator[str]:
     """A sweep on one machine: `kill -9` of the process of a trial, and of the driver.
 
-    `bukva sweep run` with two seeds; then the same command again; the results must equal those of DVC's queue, and
+    `bukva sweep run` with two seeds; then the same command again; the results must equal those of `dvc exp run`, and
     MLflow must have each training once.
     """
-    queue = _fresh_project(setup, "queue")
-    queue.run("dvc", "exp", "run", "--queue", *SEEDS)
-    queue.run("dvc", "exp", "run", "--run-all", "-j", "2")
-    reference = set(_locks(queue).values())
+    alone = _fresh_project(setup, "alone")
+    for seed in (3, 5):
+        alone.run("dvc", "exp", "run", "--temp", *LONGER, "-S", f"train_gpt.seed={seed}")
+    reference = set(_locks(alone).values())
     for number in range(tries):
         project = _fresh_project(setup, f"sweep-{number}")
         driver = project.start(*SWEEP, "run", *SEEDS)
@@ -51,7 +52,7 @@ def sweep(setup: Setup, tries: int) -> Iterator[str]:
         printed = project.run(*SWEEP, "run", *SEEDS)
         locks = _locks(project)
         if set(locks.values()) != reference or len(reference) != 2:
-            yield f"its results differ from the results of the queue: {printed}"
+            yield f"its results differ from those of `dvc exp run`: {printed}"
         else:
             project.sync()
             left = wait_until_empty(project.leftovers)

@@ -21,6 +21,8 @@ from bukva.project.cache import dvc_repo
 from bukva.project.lock import NUMERICS, wrong_packages
 from bukva.sweep.table import Reporter, driver_lock
 from bukva.sweep.trials import Sweep, sweeps_root
+from bukva.tracking.journal import start_sync
+from bukva.tracking.sync import LATER
 
 MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
 ANSWER_SECONDS = 30.0  # how long to wait for a cluster, which may be busy; Ray itself would wait longer
@@ -123,6 +125,8 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     if address:
         _check_head(address)
         forwarded = {name: value for name in FORWARDED if (value := os.environ.get(name))}
+        if FORWARDED[0] not in forwarded:  # the driver fills the project's database at the end
+            forwarded[LATER] = "1"
         settings: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT | forwarded}}
     else:
         if cores > n_cores():
@@ -149,6 +153,8 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
             yield {"cpu": cores, "gpu": float(has_gpus) if gpus is None else gpus}
         finally:
             ray.shutdown()
+            if address:
+                start_sync()
 
 
 def _check_head(address: str) -> None:

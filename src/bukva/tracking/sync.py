@@ -10,6 +10,7 @@ contains the number of bytes of its journal that were sent, so the next call com
 
 import contextlib
 import json
+import os
 import sys
 import time
 import warnings
@@ -31,6 +32,7 @@ from bukva.tracking.store import KEY, Store, connect, errors_in_one_line, explai
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
+LATER = "BUKVA_SYNC_LATER"  # set where several machines would write to one SQLite database
 ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
@@ -341,6 +343,8 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 if __name__ == "__main__":
+    if os.environ.get(LATER):
+        sys.exit()
     warnings.simplefilter("ignore")  # warnings of other packages do not help users
     try:
         if len(sys.argv) == 1:
