@@ -12,7 +12,7 @@ import psutil
 
 from bukva.core.processes import free_port
 from chaos import network
-from chaos.project import MLFLOW_SECONDS, ROOT, Project
+from chaos.project import ROOT, Project
 from chaos.row import Row
 from chaos.running import Running, wait_until, wait_until_empty
 from chaos.setup import LONG, SAVE_OFTEN, Setup, has_checkpoint
@@ -115,12 +115,13 @@ def _not_resumed(project: Project, trial: str = "*") -> str:
     return "" if any("Resumed at step" in log for log in logs) else f"it did not resume: {logs}"
 
 
-def _mlflow_fault(project: Project, trials: dict[str, str], steps: list[int]) -> str:
-    """Describe what is wrong in MLflow, unless each trial has one finished training with these steps."""
+def _mlflow_fault(project: Project, trials: dict[str, str], steps: list[int], *, once: bool = True) -> str:
+    """Describe what is wrong in MLflow, unless each trial has a finished training with these steps, and only one."""
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
     finished = [run for run in runs if run["status"] == "FINISHED" and run["experiment"] in trials]
-    once = sorted(run["experiment"] for run in finished) == sorted(trials)
-    is_whole = once and all(run["steps"] == steps for run in finished)
+    names = sorted(run["experiment"] for run in finished)
+    is_whole = (names if once else sorted(set(names))) == sorted(trials)
+    is_whole = is_whole and all(run["steps"] == steps for run in finished)
     return "" if is_whole and "RUNNING" not in project.statuses() else f"MLflow has {runs}"
 
 
@@ -221,7 +222,11 @@ def _difference(project: Project, reference: str) -> str:
     locks = _locks(project)
     if list(locks.values()) != [reference]:
         return "its dvc.lock differs" if locks else "there is no result"
-    return wait_until_empty(lambda: _mlflow_fault(project, locks, STEPS), MLFLOW_SECONDS)
+    project.wait_for_mlflow()
+    if not (project.folder / "mlflow.db").exists():
+        return "the driver did not fill MLflow"
+    project.sync()  # a machine that came back has ended its run later, and may have finished it
+    return _mlflow_fault(project, locks, STEPS, once=False)
 
 
 def _fault_after_takeover(cluster: Cluster, driver: Running) -> str:
