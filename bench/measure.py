@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ BF16_FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16"}
 class Outcome:
     """Result and cost of one process."""
 
-    seconds: float  # wall time, without the time that the process itself excludes as `untimed`
+    seconds: float  # wall time
     peak_bytes: int  # peak resident memory of the process, or of the largest child process that it waited for
     values: dict[str, Any] = field(default_factory=dict)  # what the process returned
 
@@ -47,7 +47,7 @@ def job(name: str, **arguments: Any) -> Outcome:
     values = json.loads(outcome.values["printed"].splitlines()[-1])
     if "error" in values:
         raise BukvaError(values["error"])
-    return Outcome(outcome.seconds - values.get("untimed", 0.0), outcome.peak_bytes, values)
+    return replace(outcome, values=values)
 
 
 def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> Outcome:
