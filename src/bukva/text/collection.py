@@ -108,6 +108,11 @@ def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, 
             yield document, file.read(n_bytes).decode()
 
 
+def read_text(folder: Path) -> str:
+    """Return the joined text of all works of a collection."""
+    return (folder / TEXT).read_bytes().decode()
+
+
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
     """Rewrite a text file so that its works are in the order of the table."""
     unordered = path.rename(path.with_suffix(".unordered"))

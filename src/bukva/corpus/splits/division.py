@@ -1,8 +1,7 @@
 """Divide a corpus into train, val and test, and remove text from train that also occurs in val or test.
 
-A share is a contiguous part of a work that belongs to one split. The table of shares has one row for each share. Stage
-tokenize divides the corpus and writes this table, because a vocabulary must be learned from the training split alone.
-The stage also adds the number of ids of each share to the table. Stage split reads the table.
+Stage tokenize divides the corpus and writes the table of shares, because a vocabulary may have to be learned from the
+training split alone. Stage split only reads the table.
 """
 
 import itertools
@@ -18,8 +17,8 @@ import numpy.typing as npt
 from bukva.config.schema import Split
 from bukva.core.errors import ParamsError
 from bukva.corpus.repeats import cut_from
-from bukva.text.characters import Codes, code_points
-from bukva.text.collection import TEXT
+from bukva.text.characters import code_points
+from bukva.text.collection import read_text
 from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ Label = tuple[int, int]  # kind of the label (such as author or category), and n
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
-    """Divide a corpus into splits, and return the table of shares.
+    """Divide the corpus in the folder `clean`, with the table of works `table`, and return the table of shares.
 
     A share is a contiguous part of a work that belongs to one split. The table has one row for each share, in the order
     of the text. The columns are `split` (name of the split), `work` (row in the table of works), and `start` and `stop`
@@ -43,21 +42,18 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     With `split.duplicates=remove`, passages that also occur in val or test of another work are cut out of the training
     split.
 
-    Args:
-        clean: folder of the cleaned corpus.
-        table: the table of works of this corpus.
-        split: section `split` of params.yaml.
-
     Raises:
-        BukvaError: `split.strategy` is `by_work` or `by_author`, and there are fewer works or authors than splits. Also
-            raised if nothing is left of the training split.
+        BukvaError: there are fewer works or authors than splits (see `spans`), or nothing is left of the training
+            split.
     """
-    if split.duplicates == "keep":
-        return share_table(spans(table, split))
     whole = spans(table, split)
+    if split.duplicates == "keep":
+        return share_table(whole)
     held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
     held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
-    remaining = cut_from(read_codes(clean), held_out, whole["train"], _works(table), REPEAT_CHARS)
+    stops = table["chars"].to_numpy(np.int64).cumsum()
+    works = np.stack([stops - table["chars"], stops], axis=1)
+    remaining = cut_from(code_points(read_text(clean)), held_out, whole["train"], works, REPEAT_CHARS)
     if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
             "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "
@@ -66,25 +62,11 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     return share_table(whole, remaining)
 
 
-def read_codes(clean: Path) -> Codes:
-    """Return the (N,) code points of the joined text of all works of a collection."""
-    return code_points((clean / TEXT).read_bytes().decode())
-
-
-def _works(table: "pd.DataFrame") -> Spans:
-    stops = table["chars"].to_numpy(np.int64).cumsum()
-    return np.stack([stops - table["chars"], stops], axis=1)
-
-
 def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
-    """Build the table of shares (see `divide`) from the positions of the splits.
+    """Build the table of shares (see `divide`) from the (n_works, 2) spans of each split. Train is the first split.
 
-    Args:
-        shares: (n_works, 2) start and stop of the part of each work that belongs to a split, by name of the split. The
-            training split comes first.
-        train: what remains of the training split after text was cut out of it, or None if nothing was cut out. Each of
-            the (m, 3) rows has the work, start and stop of a remaining piece. A work without remaining pieces gets an
-            empty row.
+    If text was cut out of train, `train` has the remaining pieces: (m, 3) rows of work, start and stop. A work without
+    remaining pieces gets an empty row.
     """
     import pandas as pd
 
@@ -103,10 +85,9 @@ def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.Data
 
 
 def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
-    """Divide a corpus into splits. Return the part of each work that belongs to a split, by name of the split.
+    """Return the (n_works, 2) spans of each split in the joined text of all works, by name of the split.
 
-    Each value has the shape (n_works, 2), and contains start and stop of the parts as positions in the joined text of
-    all works. Every character belongs to exactly one split. A split with fraction 0 is absent.
+    Every character belongs to exactly one split. A split with fraction 0 is absent.
 
     The parameter `split.strategy` decides how the text is divided:
     `tail`: each work begins in train, continues in val, and ends in test.

@@ -12,9 +12,9 @@ from bukva.config.schema import Split
 from bukva.core.machine import n_cores
 from bukva.core.words import count
 from bukva.corpus.repeats import seen_in_train
-from bukva.corpus.splits.division import read_codes
 from bukva.corpus.splits.unlike import PARTS, UNLIKE, bigram_bits
-from bukva.text.collection import decade
+from bukva.text.characters import code_points
+from bukva.text.collection import decade, read_text
 from bukva.text.splits import Spans, names_in
 
 if TYPE_CHECKING:
@@ -35,15 +35,12 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     window length n. If all splits are long enough, `bigram_bits` is the bits per character under a bigram model of the
     training split (unlike.py).
 
-    Args:
-        clean: folder of the cleaned corpus.
-        table: the table of works of this corpus.
-        shares: the table of shares, which says to which split each part of a work belongs (division.py).
+    `table` is the table of works of the corpus in the folder `clean`, and `shares` is its table of shares.
     """
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
     held_out, train = [_spans(shares, name) for name in names[1:]], _spans(shares, "train")
-    codes = read_codes(clean)
+    codes = code_points(read_text(clean))
     with ThreadPoolExecutor(min(n_cores(), len(LENGTHS))) as threads:  # numpy sorts and searches without the GIL
         seen = [*threads.map(lambda n: seen_in_train(codes, held_out, codes, train, n), LENGTHS)]
     for name, *of_lengths in zip(names[1:], *seen, strict=True):
@@ -55,11 +52,7 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
 
 
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
-    """Return a message about splits whose size is far from the requested fraction of the characters, with the reasons.
-
-    The message is empty if each size differs from the requested size by at most the fraction MISSED. The table `shares`
-    says to which split each part of a work belongs (division.py).
-    """
+    """Return a message about splits whose size is far (see MISSED) from the requested one, with the reasons, or ""."""
     by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     chars = {name: int(of_works.sum()) for name, of_works in by_work.items()}
     missed = _missed(chars, split)
@@ -77,7 +70,6 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return a phrase for each split whose size is far from the requested fraction of the characters (see MISSED)."""
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
         f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"
@@ -104,10 +96,7 @@ def short_ends(shares: "pd.DataFrame", split: Split) -> str:
 
 
 def findings(report: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning for each held-out split that repeats too much of train, or that is too different from train.
-
-    `report` is the content of reports/split.json.
-    """
+    """Yield a warning for each held-out split of a `report` that repeats too much of train, or is too unlike train."""
     highest = report["train"].get("bigram_bits")
     for name, split in report.items():
         if name == "train":
@@ -137,7 +126,6 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
 
 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
-    """Return the number of characters for each combination of values in the columns `by`."""
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
 

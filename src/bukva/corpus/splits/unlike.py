@@ -1,8 +1,7 @@
-"""Measure whether val and test are a different kind of text than the training split.
+"""Measure whether val and test are a different kind of text than the training split, such as the notes of books.
 
-For example, val may consist of the notes at the ends of books. A bigram model is counted on the training split, and
-predicts windows of every split. For this purpose, the training split is divided into parts. The windows of each part
-are predicted from the counts of all other parts, so that they have no advantage over the windows of val and test.
+A bigram model of the training split predicts windows of every split. The windows of each part of the training split are
+predicted from the counts of all other parts, so that they have no advantage over the windows of val and test.
 """
 
 from collections.abc import Mapping
@@ -30,12 +29,7 @@ def bigram_bits(codes: Codes, train: Spans, held_out: Mapping[str, Spans]) -> di
 
     The windows are predicted by a bigram model of the training split. The value of val or test is the median of its
     windows. For `train`, each of PARTS parts has a median, and the value is the second highest of these medians. The
-    result is empty if any split is too short to judge.
-
-    Args:
-        codes: (N,) code points of the corpus.
-        train: (n, 2) start and stop positions of the training split in `codes`.
-        held_out: the same positions for each held-out split, by name of the split.
+    result is empty if any split is too short to judge. The spans are positions in `codes`.
     """
     n_train = _n_chars(train)
     size = min([WINDOW, n_train // PARTS, *(_n_chars(spans) // FEWEST for spans in held_out.values())])

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bukva.corpus.repeats import Ints, equal_runs, seen_in_train
-from bukva.corpus.splits.division import read_codes
 from bukva.text.characters import Codes, code_points, from_code_points
-from bukva.text.collection import documents, read_table
+from bukva.text.collection import documents, read_table, read_text
 from bukva.text.splits import Spans, read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
@@ -71,7 +70,7 @@ def read_train(clean: Path, tokens: Path) -> Train:
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
-    text = read_codes(clean)
+    text = code_points(read_text(clean))
     parts = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
     words = frozenset(word for part in parts for word in WORD.findall(part.lower()))
     return Train(text, spans, words, works, ends)
