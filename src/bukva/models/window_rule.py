@@ -8,11 +8,11 @@ context. N-gram counts use the K - 1 ids before each id, where K is the length o
 may be before the window, but must be in the same work.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,6 @@ Watch = Callable[[Tensor, Tensor], None]  # called with (n, V) logits and the (n
 # changes the score.
 MAX_SCORED_IDS = 2**18
 N_EXCERPTS = 16  # number of excerpts to score of a text that is too long to score whole
-Positions = npt.NDArray[np.int64]
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,7 @@ class Score:
 
     @classmethod
     def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
-        """Return the score of a text with `chars` characters.
-
-        `nats`, (n,), contains the losses of its n ids. They are summed in float64.
-        """
+        """Return the score of a text with `chars` characters, whose ids have the losses `nats`, (n,)."""
         return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
 
     @property
@@ -60,7 +55,7 @@ class Score:
 
 
 def ids_per_batch(model: LanguageModel) -> int:
-    """Return the maximum number of ids in a forward pass of `model`. It is smaller for a large vocabulary."""
+    """Return the maximum number of ids in a forward pass of `model`."""
     device = next(model.parameters()).device.type
     return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // model.config.vocab_size))
 
@@ -71,24 +66,15 @@ def stride_of(block_size: int) -> int:
 
 
 def context_of(model: LanguageModel, block_size: int, stride: int) -> int:
-    """Return how many ids before an id are needed to score it.
-
-    A window needs `block_size - stride + 1` ids, and n-gram counts need `model.n_before + 1` ids. The result is
-    the larger number.
-    """
+    """Return how many ids before an id its window or the n-gram counts need to score it."""
     return max(block_size - stride, model.n_before) + 1
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
     """Return N_EXCERPTS evenly spaced excerpts of a text, in which at least `n_ids` ids are scored in total.
 
-    If the text is too short for these excerpts, return a single passage with the whole text.
-
-    Args:
-        ids: (N,), the ids of the text.
-        n_ids: number of ids to score.
-        n_before: number of ids before a window that n-gram counts use. Each excerpt begins with `n_before + 1` ids of
-            context, or with fewer at the start of the text.
+    If the text is too short for these excerpts, return a single passage with the whole text. Each excerpt begins with
+    `n_before + 1` ids of context, or with fewer at the start of the text.
     """
     length = -(-n_ids // N_EXCERPTS) + 1  # the first id of an excerpt is only context
     if length * N_EXCERPTS >= len(ids):
@@ -99,10 +85,7 @@ def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """Return evenly spaced windows of a text, as a tensor of shape (`n`, `length`).
-
-    If `n` windows would overlap, return fewer windows. `ids` are the (N,) ids of the text.
-    """
+    """Return (n, length) evenly spaced windows of a text, or fewer if they would overlap."""
     starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
@@ -116,10 +99,7 @@ def nats_of(
     of_train: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> npt.NDArray[np.float32]:
-    """Return the loss in nats of each id of a text except the first.
-
-    The result is (N - 1,) for (N,) `ids`, and N must be at least 2. `nats_of_passages` explains the other arguments.
-    """
+    """Return the (N - 1,) losses in nats of (N,) `ids` except the first (see `nats_of_passages`)."""
     return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, on_progress=on_progress)
 
 
@@ -137,27 +117,17 @@ def nats_of_passages(
 ) -> npt.NDArray[np.float32]:
     """Return the losses in nats of the scored ids of all passages, (N,) for N scored ids, in the order of `passages`.
 
-    Each id is predicted from the ids before it in its window. A batch may contain windows of different passages. All
-    windows of a batch have the length of the longest window, so a window may extend beyond its passage. This does not
-    change the losses, because a causal model does not see later positions. Logits are computed only for scored ids.
+    A batch may contain windows of different passages. All windows of a batch have the length of the longest one, so a
+    window may extend beyond its passage. This changes nothing, because a causal model does not see later positions. On
+    a CPU, several batches are computed in parallel.
 
-    The model runs in evaluation mode. Its previous mode is then restored. It runs in float32, unless the caller has
-    enabled autocast.
-
-    Args:
-        model: model to score with.
-        passages: texts to score, with at least one scored id in total.
-        block_size: number of ids in a window.
-        stride: distance between the starts of two windows, from 1 to `block_size`.
-        of_train: whether the passages are from the training split. A model with n-grams then predicts each id as if
-            this occurrence had not been counted (leave-one-out).
-        ngrams_see_before_window: whether n-gram counts also use ids before the window, in the same passage.
-        on_progress: called after each batch with the number of ids that the batch has scored.
-        watch: called after each batch with the (n, V) logits for its n scored ids and with these (n,) ids. V is the
-            vocabulary size.
+    With `of_train`, the passages are from the training split, and a model with n-grams predicts each id as if this
+    occurrence had not been counted (leave-one-out). With `ngrams_see_before_window=False`, n-grams use only ids of the
+    window. After each batch, `on_progress` is called with the number of its scored ids, and `watch` with their logits,
+    (n, V), and with these ids, (n,).
 
     Raises:
-        ValueError: no passage has a scored id, or `stride` is not from 1 to `block_size`.
+        ValueError: the passages have no id to score, or the stride is not from 1 to `block_size`.
     """
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
@@ -165,22 +135,48 @@ def nats_of_passages(
             f"Cannot score {n_scored} ids with windows of {block_size} ids and a stride of {stride} ids. "
             "At least 1 id and a stride from 1 to the window length are needed."
         )
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    n_before = model.n_before if ngrams_see_before_window else 0
+    work = list(_batches(passages, block_size, stride, ids_per_batch(model), n_before))
+    # new threads do not inherit autocast, and without autocast bf16 blocks reject float32 activations
+    dtype, enabled = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
+
+    def logits_of(batch: _Batch) -> Tensor:
+        with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=enabled):
+            ids, before, wanted = batch.ids.to(device), batch.before.to(device), batch.wanted.to(device)
+            following = ids[:, -1] if of_train else None
+            return model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
+
     nats, positions = [], []
-    work = batches(passages, block_size, stride, ids_per_batch(model), model.n_before * ngrams_see_before_window)
-
-    def logits_of(batch: Batch) -> Tensor:
-        following = batch.ids[:, -1] if of_train else None
-        logits = model(batch.ids[:, :-1], before=batch.before, following=following, wanted=batch.wanted)  # (n, V)
-        return logits.float()
-
-    for batch, logits in run_batches(model, work, logits_of):
-        followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
-        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a copy to the CPU would wait for the GPU
-        positions.append(batch.positions)
-        if watch:
-            watch(logits, followed)
-        on_progress(len(followed))
+    with _parallel_map(len(work) if device.type == "cpu" else 1) as mapped:
+        for batch, logits in zip(work, mapped(logits_of, work), strict=True):
+            followed = batch.ids[:, 1:][batch.wanted].to(device)  # (n,)
+            # a copy to the CPU here would wait for the GPU
+            nats.append(F.cross_entropy(logits, followed, reduction="none"))
+            positions.append(batch.positions)
+            if watch:
+                watch(logits, followed)
+            on_progress(len(followed))
+    model.train(was_training)
     return torch.cat(nats).cpu().numpy()[np.concatenate(positions).argsort()]
+
+
+def nats_of_process(
+    model: LanguageModel, ids: Ids, block_size: int, stride: int, rank: int, size: int
+) -> npt.NDArray[np.float32]:
+    """Score the part of a text that belongs to the process `rank` of `size` processes. Return the losses in nats.
+
+    The results of all processes, concatenated by rank, equal the result of `nats_of`. Some may be empty.
+    """
+    n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
+    first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
+    if first == stop:
+        return np.empty(0, np.float32)
+    end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
+    scored = first * stride + block_size - stride + 1 if first else 1  # first scored id of this process
+    n_context = min(scored, context_of(model, block_size, stride))
+    return nats_of_passages(model, [Passage(0, ids[scored - n_context : end], n_context)], block_size, stride)
 
 
 @contextmanager
@@ -199,64 +195,56 @@ def _parallel_map(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
         torch.set_num_threads(n_threads)
 
 
-class Batch(NamedTuple):
-    """B windows for one forward pass. T positions of each window predict the next id.
-
-    ids: (B, T + 1). The first id of each window is only context.
-    before: (B, n_before), the ids before each window, or NO_ID before the start of its passage.
-    wanted: (B, T). `wanted[:, t]` is True if the id `ids[:, t + 1]`, which position t predicts, is scored.
-    positions: (n,), index of each scored id in the concatenated ids of all passages.
-    """
-
-    ids: Tensor
-    before: Tensor
-    wanted: Tensor
-    positions: Positions
-
-    def to(self, device: torch.device) -> "Batch":
-        """Return a copy with all tensors on `device`. The array `positions` is not copied."""
-        return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.positions)
+# ---- windows
 
 
-def batches(
-    passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int = 0
-) -> Iterator[Batch]:
-    """Yield batches of windows that score all passages. The longest windows come first.
+class _Batch(NamedTuple):
+    """B windows for one forward pass. T positions of each window predict the next id."""
 
-    Args:
-        passages: texts to score.
-        block_size: maximum number of positions in a window.
-        stride: distance between the starts of two windows.
-        n_ids: maximum number of ids in a batch. A batch with a single window may have more ids.
-        n_before: number of ids before each window to put into `Batch.before`.
-    """
+    ids: Tensor  # (B, T + 1); the first id of each window is only context
+    before: Tensor  # (B, n_before), the ids before each window, or NO_ID before the start of its passage
+    wanted: Tensor  # (B, T), True at position t if the id that it predicts, ids[:, t + 1], is scored
+    positions: npt.NDArray[np.int64]  # (n,), index of each scored id in the joined ids of all passages
+
+
+# A window, by indices in the joined ids of all passages: the first id of its passage, its own first id, the first id
+# that it scores, and the end of its passage.
+WINDOW = np.dtype([(name, np.int64) for name in ("begin", "start", "first", "stop")])
+
+
+def _batches(passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int) -> Iterator[_Batch]:
+    """Yield batches of windows with at most `n_ids` ids, but at least one window. The longest windows come first."""
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)
-    _, starts, _, stops = windows.T
-    lengths = np.minimum(_round_up(stops - 1 - starts), block_size)  # cut off the end, which is not scored
+    # cut off the end, which is not scored
+    lengths = np.minimum(_round_up(windows["stop"] - 1 - windows["start"]), block_size)
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         length = int(lengths[order[0]])
-        n_windows = max(1, n_ids // length)
-        begins, starts, firsts, stops = windows[order[:n_windows]].T[..., None]  # each (B, 1)
-        order = order[n_windows:]
-        targets = starts + np.arange(1, length + 1)  # (B, T)
-        wanted = (firsts <= targets) & (targets < stops)  # (B, T)
-        around = torch.from_numpy(ids_at(ids, starts + np.arange(-n_before, length + 1), begins))
-        yield Batch(around[:, n_before:], around[:, :n_before], torch.from_numpy(wanted), targets[wanted])
+        n = max(1, n_ids // length)
+        chosen, order = windows[order[:n], None], order[n:]  # (B, 1)
+        targets = chosen["start"] + np.arange(1, length + 1)  # (B, T)
+        wanted = (chosen["first"] <= targets) & (targets < chosen["stop"])  # (B, T)
+        around = ids_at(ids, chosen["start"] + np.arange(-n_before, length + 1), chosen["begin"])
+        both = torch.from_numpy(around)  # (B, n_before + T + 1)
+        yield _Batch(both[:, n_before:], both[:, :n_before], torch.from_numpy(wanted), targets[wanted])
 
 
-def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """Return the W windows that score all passages, as a (W, 4) array with one window in each row."""
-    lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
-    skipped = np.maximum(0, n_context - (block_size - stride + 1))
-    n_windows = 1 + np.maximum(0, -(-(lengths - skipped - 1 - block_size) // stride))
-    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
-    passage_of = np.repeat(np.arange(len(passages)), n_windows)  # (W,) the passage of each window
-    starts = skipped[passage_of] + number * stride
-    firsts = np.maximum(n_context[passage_of], np.where(number == 0, 1, starts + block_size - stride + 1))
-    windows = np.stack([np.zeros_like(starts), starts, firsts, lengths[passage_of]], axis=1)
-    return windows + (lengths.cumsum() - lengths)[passage_of, None]
+def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.void]:
+    """Return the (W,) windows that score all passages, as an array of type WINDOW."""
+    begin, parts = 0, []
+    n_overlap = block_size - stride + 1  # number of ids of a window that are context, except in the first window
+    for passage in passages:
+        skipped, length = max(0, passage.n_context - n_overlap), len(passage.ids)
+        n_windows = 1 + max(0, -(-(length - skipped - 1 - block_size) // stride))
+        windows = np.empty(n_windows, WINDOW)
+        windows["begin"], windows["stop"] = begin, begin + length
+        windows["start"] = begin + skipped + stride * np.arange(n_windows)
+        windows["first"] = windows["start"] + n_overlap
+        windows["first"][0] = begin + passage.n_context
+        parts.append(windows)
+        begin += length
+    return np.concatenate(parts)
 
 
 def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -264,44 +252,3 @@ def _round_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     n_bits = np.frexp(lengths - 1)[1]  # exponent of the next power of two
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
-
-
-def run_batches(
-    model: LanguageModel, work: Iterable[Batch], compute: Callable[[Batch], R]
-) -> Iterator[tuple[Batch, R]]:
-    """Yield each batch of `work` together with the result of `compute` for this batch.
-
-    `compute` gets the batch on the model's device, and the model is in evaluation mode. On a CPU, several batches are
-    computed in parallel (see `_parallel_map`).
-    """
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    work = list(work)
-    # new threads do not inherit autocast, and without autocast bf16 blocks reject float32 activations
-    dtype, enabled = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
-
-    def on_device(batch: Batch) -> R:
-        with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=enabled):
-            return compute(batch.to(device))
-
-    with _parallel_map(len(work) if device.type == "cpu" else 1) as mapped:
-        yield from zip(work, mapped(on_device, work), strict=True)
-    model.train(was_training)
-
-
-def nats_of_process(
-    model: LanguageModel, ids: Ids, block_size: int, stride: int, rank: int, size: int
-) -> npt.NDArray[np.float32]:
-    """Score the part of a text that belongs to the process `rank` of `size` processes. Return the losses in nats.
-
-    Each process scores consecutive windows. The results of all processes, concatenated by ascending rank, equal the
-    result of `nats_of`. If there are fewer windows than processes, some results are empty.
-    """
-    n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
-    first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
-    if first == stop:
-        return np.empty(0, np.float32)
-    end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
-    scored = first * stride + block_size - stride + 1 if first else 1  # first scored id of this process
-    n_context = min(scored, context_of(model, block_size, stride))
-    return nats_of_passages(model, [Passage(0, ids[scored - n_context : end], n_context)], block_size, stride)
