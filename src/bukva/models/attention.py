@@ -1,7 +1,6 @@
 """Multi-head attention with a KV cache, built one idea at a time as in the lecture notes.
 
-The functions come in the order of the ideas: scores, mask, weights, rotary positions, weighted averages of values. Then
-come the KV cache and the layer. Shapes in all modules of this package use these letters:
+The functions come in the order of the ideas. Shapes in all modules of this package use these letters:
 
     B   sequences in the batch          nh  heads
     T   positions of the queries        hs  channels of one head, C / nh
@@ -24,39 +23,28 @@ EPSILON = torch.finfo(torch.float32).eps  # epsilon of the QK norm, the default 
 
 
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Return the dot product of each query with each key, divided by the square root of the number of channels.
-
-    The queries `q` are (..., T, hs), and the keys `k` are (..., S, hs), with hs channels. The scores are (..., T, S).
-    """
-    return q @ k.mT * q.shape[-1] ** -0.5  # dividing by sqrt(hs) keeps the variance of a score near 1
+    """Return the dot product of each query, (..., T, hs), with each key, (..., S, hs), divided by sqrt(hs)."""
+    return q @ k.mT * q.shape[-1] ** -0.5  # (..., T, S); dividing by sqrt(hs) keeps the variance of a score near 1
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
-    """Return the mask of causal attention, a (T, S) boolean tensor for T queries and S keys.
-
-    It is True where a query may attend to a key: at the query's own position and at earlier positions. The queries are
-    at the last T of the S positions.
-    """
+    """Return (T, S), True where a query may attend to a key: at its own position and at earlier positions."""
+    # the queries are at the last T of the S positions
     return torch.ones(T, S, dtype=torch.bool, device=device).tril(diagonal=S - T)
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the attention weights, which are the softmax of `scores` over the keys.
-
-    `scores` and the weights are (..., T, S) for T queries and S keys. The weights of each query sum to 1. Where the (T,
-    S) `mask` is False, the weight is 0.
-    """
+    """Return the softmax of `scores`, (..., T, S), over the keys. Where the (T, S) `mask` is False, the weight is 0."""
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return scores.softmax(dim=-1)
+    return scores.softmax(dim=-1)  # the weights of each query sum to 1
 
 
 def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
-    """Apply rotary positions (RoPE) to `x`, which is (..., T, hs) for T positions and hs channels.
+    """Apply rotary positions (RoPE) to `x`, (..., T, hs). `cos_sin` is a result of `rotary_cos_sin`.
 
-    Each pair of channels is rotated by an angle that is proportional to the position. `cos_sin` contains the angles and
-    comes from `rotary_cos_sin`. The score of a rotated query and a rotated key then depends only on the distance
-    between their positions.
+    Each pair of channels is rotated by an angle that is proportional to the position. The score of a rotated query and
+    a rotated key then depends only on the distance between their positions.
     """
     cos, sin = cos_sin.to(x.dtype)  # (T, hs) each
     partner = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
@@ -64,15 +52,15 @@ def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
 
 
 def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
-    """Return the cosines and sines with which `rotate` encodes the positions from `start` to `stop - 1`.
+    """Return the cosines and sines, (2, T, hs), with which `rotate` encodes the positions from `start` to `stop - 1`.
 
-    The result is (2, T, hs) for T positions and hs channels. The sines of the first hs / 2 channels have the opposite
-    sign. Each position has hs / 2 angles. From one position to the next, the first angle grows by 1 radian and the
-    others grow by less.
+    Each position has hs / 2 angles. From one position to the next, the first angle grows by 1 radian and the others
+    grow by less.
     """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
     cos, sin = angles.cos(), angles.sin()
+    # the sines of the first hs / 2 channels have the opposite sign
     return torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)])
 
 
@@ -80,43 +68,25 @@ def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None =
 
 
 class Kernel(Protocol):
-    """A function that computes attention.
-
-    The T queries `q` are (..., T, hs). The S keys `k` and S values `v` are (..., S, hs). The number of channels is hs.
-    The result is (..., T, hs): for each query, the weighted average of the values.
-    """
+    """Return for each query, (..., T, hs), the weighted average of the values, (..., S, hs)."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor: ...
 
 
 def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Compute attention step by step, as in the lecture notes, and also return the attention weights.
-
-    Args:
-        q: (..., T, hs), queries at T positions with hs channels.
-        k: (..., S, hs), keys at S positions.
-        v: (..., S, hs), values at S positions.
-        causal: whether queries attend only to their own and to earlier positions (see `causal_mask`).
-        dropout: probability of setting a weight to 0.
-
-    Returns:
-        The weighted averages of the values, (..., T, hs), and the weights before dropout, (..., T, S).
-    """
+    """Return the weighted averages of the values, and the weights before dropout, as in the lecture notes."""
     mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
     weights = attention_weights(attention_scores(q, k), mask)  # (..., T, S)
     return F.dropout(weights, dropout) @ v, weights
 
 
 def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """Compute attention step by step. Return the weighted averages of the values, the first result of `explain`."""
+    """Return the weighted averages of the values, computed step by step."""
     return explain(q, k, v, causal=causal, dropout=dropout)[0]
 
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """Compute attention with the fused kernel of PyTorch, which does not store the attention weights.
-
-    The result agrees with that of `attend_explicit`.
-    """
+    """Compute attention with the fused kernel of PyTorch, which does not store the attention weights."""
     T, S = q.shape[-2], k.shape[-2]
     # torch's `is_causal` places the queries at the first positions, but here they are at the last positions
     square = causal and T == S
@@ -133,41 +103,15 @@ ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 
 
 class LayerCache:
-    """KV cache of one layer: the keys and values of earlier positions, which need not be computed again.
-
-    The cache contains at most `size` positions. A full cache cannot drop its oldest position, because this would change
-    the numbers of all other positions, and their keys depend on these numbers. So bukva.generation.sampling clears a
-    full cache and computes the keys and values of the most recent ids again.
-    """
+    """KV cache of one layer: the keys and values of at most `size` earlier positions (see evaluation/sampling.py)."""
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
-        self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each, allocated by the first `extend`
+        self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys `k` and values `v` of T new positions. Return all keys and all values in the cache.
-
-        `k` and `v` are (B, nh, T, hs), with batch, heads, positions and channels. The results are (B, nh, S, hs) for
-        all S positions in the cache.
-
-        Raises:
-            ValueError: the cache is too small for the new positions.
-        """
-        start, (keys, values) = self.length, self.extend(k)
-        stop = self.length
-        keys[:, :, start:stop], values[:, :, start:stop] = k, v
-        return keys[:, :, :stop], values[:, :, :stop]
-
-    def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Reserve T positions for the keys `k` and their values. Return the buffers of keys and of values.
-
-        `k` is (B, nh, T, hs), with batch, heads, positions and channels. The caller has to write the new keys and
-        values into the buffers, which are (B, nh, size, hs) each. The first call allocates the buffers.
-
-        Raises:
-            ValueError: the cache is too small for the new positions.
-        """
-        stop = self.length + k.shape[2]
+        """Append the keys and values of T new positions, (B, nh, T, hs). Return those of all S positions."""
+        start, stop = self.length, self.length + k.shape[2]
         if stop > self.size:
             raise ValueError(f"The KV cache is too small for {stop} positions. It has room for {self.size} positions.")
         if self.buffers is None:
@@ -175,8 +119,9 @@ class LayerCache:
             # bf16 attention is 5x slower on CPU
             dtype = torch.promote_types(k.dtype, torch.float32) if k.device.type == "cpu" else k.dtype
             self.buffers = k.new_empty(shape, dtype=dtype), k.new_empty(shape, dtype=dtype)
-        self.length = stop
-        return self.buffers
+        (keys, values), self.length = self.buffers, stop
+        keys[:, :, start:stop], values[:, :, start:stop] = k, v
+        return keys[:, :, :stop], values[:, :, :stop]
 
 
 class KVCache:
@@ -191,7 +136,7 @@ class KVCache:
         return self.layers[0].length
 
     def clear(self) -> None:
-        """Empty the cache of every layer, to start a new text. The buffers stay allocated."""
+        """Empty the cache of every layer. The buffers stay allocated."""
         for layer in self.layers:
             layer.length = 0
 
@@ -199,17 +144,9 @@ class KVCache:
 class Attention(nn.Module):
     """Multi-head attention. With `n_head=1`, it is the single head of the lecture notes.
 
-    Without the argument `memory`, `forward` computes self-attention. With `memory`, it computes cross-attention.
-
-    Args:
-        n_embd: number of channels of the input and of the output.
-        n_head: number of heads, each with `n_embd / n_head` channels.
-        causal: if True, each position attends to itself and to earlier positions, as in a decoder. If False, each
-            position attends to all positions, as in an encoder.
-        dropout: probability of setting an attention weight or an output to 0 in training.
-        qk_norm: whether to scale all queries and keys to the same length, which limits the scores.
-        bias: whether the linear layers have biases.
-        kernel: implementation of attention, `explicit` or `fused`. To use another `Kernel`, set the attribute `attend`.
+    With `causal`, each position attends to itself and to earlier positions, as in a decoder. Otherwise, it attends to
+    all positions, as in an encoder. `dropout` applies to the attention weights and to the output. With `qk_norm`, all
+    queries and keys have the same length, which limits the scores. The attribute `attend` is the `Kernel`.
     """
 
     def __init__(
@@ -238,17 +175,10 @@ class Attention(nn.Module):
         cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Attend from each position of `x` to the positions of `memory`, or of `x` itself if `memory` is None.
+        """Attend from each position of `x`, (B, T, C), to those of `memory`, (B, S, C), or of `x` itself.
 
-        Args:
-            x: (B, T, C), with batch, positions and channels. The queries are computed from it.
-            memory: (B, S, C), S positions from which the keys and values are computed. By default, they are computed
-                from `x`.
-            cos_sin: (2, T, hs), a result of `rotary_cos_sin` for hs channels per head; None without rotary positions.
-            cache: keys and values of the positions before `x`. The keys and values of `x` are appended to the cache.
-
-        Returns:
-            The output of the layer, (B, T, C).
+        The result is (B, T, C). `cos_sin` is a result of `rotary_cos_sin`, or None without rotary positions. The keys
+        and values of `x` are appended to `cache`, which has those of the positions before `x`.
         """
         p = self.dropout if self.training else 0.0
         if memory is None:
@@ -265,36 +195,23 @@ class Attention(nn.Module):
         return F.dropout(self.proj(self.join_heads(y)), p)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
-        """Compute the queries from `x`, and the keys and values from `memory`, for cross-attention.
-
-        `x` and the queries are (B, T, C), with batch, positions and channels. The keys, the values and `memory` are (B,
-        S, C). The first C rows of the weight of `qkv` are for queries, and the other 2 C rows are for keys and values.
-        """
+        """Compute the queries from `x`, (B, T, C), and the keys and values from `memory`, (B, S, C)."""
         C = x.shape[-1]
         q_weight, kv_weight = self.qkv.weight.split([C, 2 * C])
         q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
         return F.linear(x, q_weight, q_bias), *F.linear(memory, kv_weight, kv_bias).chunk(2, dim=-1)
 
     def norm_and_rotate(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
-        """Normalize queries or keys if `qk_norm` is set, and rotate them if `cos_sin` is not None.
-
-        `x` and the result are (B, nh, T, hs), with batch, heads, positions and channels.
-        """
+        """Normalize queries or keys, (B, nh, T, hs), if `qk_norm` is set, and rotate them with rotary positions."""
         if self.qk_norm:  # gives all vectors the same length, so that only their directions matter
             x = F.rms_norm(x, x.shape[-1:], eps=min(EPSILON, torch.finfo(x.dtype).eps))
         return x if cos_sin is None else rotate(x, cos_sin)
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """Split the channels into heads, which become a batch dimension.
-
-        The shape (batch, positions, channels) becomes (batch, heads, positions, channels of a head).
-        """
+        """Make the heads a batch dimension: (B, T, nh hs) -> (B, nh, T, hs)."""
         return x.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
 
     @staticmethod
     def join_heads(x: Tensor) -> Tensor:
-        """Concatenate the channels of all heads.
-
-        The shape (batch, heads, positions, channels of a head) becomes (batch, positions, channels).
-        """
+        """Concatenate the channels of all heads: (B, nh, T, hs) -> (B, T, nh hs)."""
         return x.transpose(1, 2).flatten(2)

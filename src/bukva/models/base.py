@@ -15,7 +15,7 @@ Batch = tuple[Tensor, ...]
 
 
 class Config:
-    """Base class of the configs of models, which are frozen dataclasses whose fields have JSON values."""
+    """Base class of configs: frozen dataclasses whose fields have JSON values."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # key in bukva.models.registry.MODELS
@@ -27,7 +27,7 @@ class Config:
 class LanguageModel(nn.Module):
     """Base class of models that predict the next id.
 
-    `forward` takes (B, T) ids, B windows of T ids. It returns (B, T, V) logits for a vocabulary of V ids. All other
+    `forward` takes (B, T) ids, B windows of T ids. It returns (B, T, V) logits for a vocabulary of V ids. Its other
     arguments are optional:
 
     cache: KV cache with the positions before `ids`.
@@ -54,17 +54,11 @@ class LanguageModel(nn.Module):
         return self.ngrams.n_before if self.ngrams else 0
 
     def loss(self, ids: Tensor, targets: Tensor, *_: Tensor) -> Tensor:
-        """Return the mean loss of B windows of T ids in nats per id. Its gradient is what training descends.
-
-        `ids` and `targets` are (B, T). A model with n-grams also needs their predictions (`NgramMemory.inputs`).
-        """
+        """Return the mean loss of a batch in nats per id. The (B, T) `targets` follow the (B, T) `ids`."""
         return F.cross_entropy(self(ids).flatten(0, 1).float(), targets.flatten())
 
     def hidden_matrices(self) -> dict[nn.Parameter, int]:
-        """Return the matrices between hidden states, which Muon updates, and how many are stacked in the rows of each.
-
-        Embeddings and output layers are not among them.
-        """
+        """Return the matrices that Muon updates, and how many are stacked in the rows of each."""
         return {}
 
     def without_ngrams(self) -> "LanguageModel":

@@ -1,8 +1,7 @@
 """The bigram model predicts the next character only from the previous one.
 
-As in the lecture notes, the model learns a logit for each pair of characters by gradient descent. The exact solution is
-also known, because it can be computed from the counts of all pairs (models/ngrams/counts.py). So comparing the learned
-model with the counts checks all of the training code.
+It learns a logit for each pair of characters. The exact solution can be computed from the counts of all pairs
+(models/ngrams/counts.py), so comparing both checks all of the training code.
 """
 
 from dataclasses import dataclass
@@ -30,8 +29,5 @@ class Bigram(LanguageModel):
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
     def forward(self, ids: Tensor, *_: Any, wanted: Tensor | None = None, **__: Any) -> Tensor:
-        """Return the (B, T, V) logits of the id after each of `ids`, or (n, V) for the n positions that are `wanted`.
-
-        `LanguageModel` explains the other arguments, which change nothing here.
-        """
+        """Return the (B, T, V) logits of the id after each of `ids`, or (n, V) with `wanted`."""
         return self.table(ids if wanted is None else ids[wanted])

@@ -1,7 +1,6 @@
 """Save and load trained models.
 
-A saved model is a folder that contains all files needed to load it. Loading does not use pickle, so a file cannot run
-code. The files are:
+A saved model is a folder. Loading does not use pickle, so a file cannot run code. The files are:
 
 config.json             name, sizes and options of the model, and the SHA-256 of vocab.json and of train.npy
 vocab.json              the vocabulary
@@ -44,16 +43,10 @@ def save_model(
     numerics: Mapping[str, str] | None = None,
     counted: Ids | None = None,
 ) -> None:
-    """Write a model to a folder atomically.
+    """Write a model to a folder, which is replaced if it exists. The folder appears only when it is complete.
 
-    Args:
-        folder: folder to write. If it exists, it is replaced.
-        config: sizes and options of the model.
-        tokenizer: tokenizer whose vocabulary the model uses.
-        weights: for each set of weights, such as `best`, the tensors of the model by name. Each set is written to a
-            file with the name of the set.
-        numerics: versions and settings that affected the rounding in training (bukva.backends.device.Machine.numerics).
-        counted: (N,), ids of the training split for a model with n-grams; None for other models.
+    `weights` has the tensors of each set of weights, such as `best`. `counted` are the ids of the training split for a
+    model with n-grams.
     """
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished, tokenizer)
@@ -77,14 +70,9 @@ def load_model(
     device: torch.device = CPU,
     ngrams: Path | None = None,
 ) -> tuple[LanguageModel, Tokenizer]:
-    """Load a model and its tokenizer, and return both. The model is in evaluation mode.
+    """Load a model, in evaluation mode, and its tokenizer.
 
-    Args:
-        folder: folder of the model.
-        weights: `best` for the weights with the best score on `val`, or `initial` for the weights before training.
-        device: device to load the model on.
-        ngrams: folder with saved n-gram counts, for a model with n-grams. If they are not the counts of the model's
-            training split, they are ignored, and the n-grams are counted again (see `counts_of`).
+    `ngrams` is a folder that may have saved n-gram counts of the training split, for a model with n-grams.
 
     Raises:
         BukvaError: a file cannot be read or does not match the other files of the folder. The message names the file.
@@ -119,19 +107,7 @@ def load_model(
 def load_models(
     folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
 ) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """Load several models with their best weights, and their common tokenizer.
-
-    Args:
-        folders: folder of each model, by name of the model.
-        device: device to load the models on.
-        ngrams: folder with saved n-gram counts of the training split (see `load_model`).
-
-    Returns:
-        The models in evaluation mode, by name, and the tokenizer.
-
-    Raises:
-        BukvaError: a folder cannot be read, or two models have different vocabularies.
-    """
+    """Load several models with their best weights, by name, and their common tokenizer (see `load_model`)."""
     loaded = {name: load_model(folder, "best", device, ngrams) for name, folder in folders.items()}
     (first, (_, tokenizer)), *others = loaded.items()
     for name, (_, other) in others:
@@ -141,20 +117,14 @@ def load_models(
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """Return what affected the rounding when the model was trained, such as versions and precision, by name.
-
-    `folder` is the folder of the model. bukva.backends.device.Machine.numerics defines the names.
-
-    Raises:
-        BukvaError: the file numerics.json cannot be read.
-    """
+    """Return what affected the rounding when the model in `folder` was trained (see Machine.numerics)."""
     with _explain_errors(f"read {folder / NUMERICS}"):
         return dict(read_json(folder / NUMERICS))
 
 
 @contextlib.contextmanager
 def _explain_errors(action: str) -> Iterator[None]:
-    """Turn an error in the `with` block into a BukvaError with a one-line message. `action` says what failed."""
+    """Turn an error in the `with` block into a BukvaError in one line. `action` says what failed."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:

@@ -30,10 +30,7 @@ NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RM
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """Sizes and options of a GPT. All fields except `vocab_size` are parameters in section `model` of params.yaml.
-
-    The defaults are the choices of the lecture notes.
-    """
+    """Section `model` of params.yaml, with the number of ids. The defaults are the choices of the lecture notes."""
 
     name: ClassVar[str] = "gpt"
 
@@ -99,10 +96,7 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the residual stream `x`, (B, T, C), after the block. `Attention.forward` explains the next arguments.
-
-        With `wanted`, (B, T), the result is (n, C), for the n positions where `wanted` is True.
-        """
+        """Return the residual stream `x`, (B, T, C), after the block, or (n, C) for n positions that are `wanted`."""
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = x if wanted is None else x[wanted]
         return x + self.mlp(self.ln_2(x))
@@ -111,8 +105,7 @@ class Block(nn.Module):
 class GPT(LanguageModel):
     """A decoder-only transformer that predicts the next character.
 
-    With `causal=False`, there is no attention mask, and the GPT becomes an encoder. It cannot be trained to predict the
-    next character, because every position attends to that character.
+    With `causal=False`, it is an encoder. That cannot learn to predict the next character, because it attends to it.
     """
 
     config: GPTConfig
@@ -151,11 +144,7 @@ class GPT(LanguageModel):
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits of the next id for B windows of T ids, or (n, V) for the n `wanted` positions.
-
-        `LanguageModel` explains the arguments. If the cache is not empty, `ids` continue the cached text. The cached
-        positions and `ids` together must not exceed `block_size`.
-        """
+        """Return the (B, T, V) logits of the next id, or (n, V) with `wanted`. `ids` continue the cached text."""
         return self.lm_head(self.encode(ids, cache=cache, wanted=wanted))
 
     def encode(
@@ -177,12 +166,10 @@ class GPT(LanguageModel):
         return self.ln_f(x)
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the first block, and the cosines and sines for rotary positions, (2, T, hs), or None.
-
-        The positions of the (B, T) `ids` begin at `start`.
+        """Return the input of the first block, (B, T, C), and for rotary positions (2, T, hs) cosines and sines.
 
         Raises:
-            ValueError: the last position exceeds `block_size`.
+            ValueError: the last position, counted from `start`, exceeds `block_size`.
         """
         stop = start + ids.shape[1]
         if stop > self.block_size:

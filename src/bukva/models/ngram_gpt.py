@@ -35,20 +35,16 @@ class NgramGPT(GPT):
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Return the (B, T, V) logits of the next id, or (n, V) for the n `wanted` positions.
-
-        `LanguageModel` explains the arguments. If the cache is not empty, `before` must contain the cached ids.
-        """
+        """Return the logits as `GPT.forward` does. If the cache is not empty, `before` must contain the cached ids."""
         counted = self.ngrams.lookup(ids, before, following, wanted)
         added = None if counted.longest is None else self.ngram_embedding(counted.longest)  # (B, T, C)
         hidden = self.encode(ids, added, cache, wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), counted)
 
     def loss(self, ids: Tensor, targets: Tensor, *ngrams: Tensor) -> Tensor:
-        """Return the mean loss of the windows that have n-gram predictions, in nats per id.
+        """Return the mean loss of the windows that have n-gram predictions. `ngrams` come from `NgramMemory.inputs`.
 
-        Its gradient also contains the gradient of a second loss: the loss of the network alone on all windows, times
-        NETWORK_LOSS. `ngrams` is a result of `NgramMemory.inputs`.
+        Its gradient also contains that of a second loss: of the network alone on all windows, times NETWORK_LOSS.
         """
         probabilities, features, weights = ngrams
         added = None

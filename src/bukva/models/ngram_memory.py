@@ -2,23 +2,17 @@
 
 A GPT without n-grams spends most of its training on regularities that counting finds in one pass. So the n-gram memory
 counts the n-grams of the training split (bukva.models.ngrams), and the rest of the GPT, called the network, learns what
-remains. The prediction of the whole GPT is a product of experts (Hinton 2002). One expert is the network. Each other
-expert predicts from n-grams of one length, called the order. The logarithm of the prediction is a weighted sum of the
-logarithms of the experts' predictions:
+remains. The prediction of the whole GPT is a product of experts (Hinton 2002): the network, and the n-grams of each
+length, called the order. The logarithm of the prediction is a weighted sum of the logarithms of the experts':
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
 
-Here p_r is the prediction of the n-grams of order r, and Z makes the probabilities sum to 1. The weights a and b_r are
-called exponents. The network computes them at each position.
+Z makes the probabilities sum to 1. The weights a and b_r are called exponents. The network computes them at each
+position. Before training, a is 1, b_r is 1 for the greatest order, and b_r is 0 for the other orders. The network's
+prediction is then nearly uniform, so the untrained model is as good as counting.
 
-Before training, a is 1, b_r is 1 for the greatest order, and b_r is 0 for the other orders. The network's prediction is
-then nearly uniform, so the untrained model is as good as counting. With `ngrams="input"`, the counts are also an input
-of the network: at each position, the prediction of the greatest order is embedded and added to the embedding of the id.
-
-Letters in shapes are explained in bukva.models.attention. In addition, V is the vocab_size, R the number of orders, and
-K the greatest order. Related: Neubig & Dyer 2016, "Generalizing and hybridizing count-based and neural language models"
-(a linear mixture); Grave et al. 2017 (a cache). The hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram
-(2026) learn an approximation of such counts. Here, the counts are exact.
+In shapes, V is the vocab_size, R the number of orders, and K the greatest order. Related: Neubig & Dyer 2016,
+"Generalizing and hybridizing count-based and neural language models" (a linear mixture); Grave et al. 2017 (a cache).
 """
 
 from collections.abc import Sequence
@@ -37,78 +31,50 @@ ALONE = 4  # every fourth window of a batch trains the network without n-grams, 
 
 
 class NgramFeatures(NamedTuple):
-    """N-gram predictions at T positions of B windows, on the device of the ids.
+    """N-gram predictions at T positions of B windows, or at n positions, on the device of the ids."""
 
-    If only n positions were looked up, `probabilities` and `features` have the dimension n instead of B and T.
-
-    probabilities: (B, T, R, V), probability of each of V ids to be the next one, under the n-grams of each of R orders.
-    features: (B, T, 2 K), inputs of the layer that computes the exponents, where K is the greatest order. There are two
-        numbers log(1 + c) for the context of each length below K. One c counts how often the context is followed by an
-        id in the training split. The other c counts the different ids that follow it.
-    longest: (B, T, V), probabilities under the greatest order at all positions, which are an input of the network. None
-        if the network does not have this input.
-    """
-
+    # (B, T, R, V) or (n, R, V), probability of each id to be the next one under each order
     probabilities: Tensor
+    # (B, T, 2 K) or (n, 2 K), log(1 + c) for two counts c of the context of each length below K: how often an id
+    # follows the context in the training split, and how many different ids follow it
     features: Tensor
+    # (B, T, V), probabilities under the greatest order at all positions; None if they are not an input of the network
     longest: Tensor | None = None
 
 
 class NgramMemory:
-    """N-gram counts of the training split, and lookup of their predictions.
+    """N-gram counts of the training split, which checkpoints do not contain, because it can be counted again.
 
-    Checkpoints do not contain the counts, because the text can be counted again.
-
-    Args:
-        vocab_size: number of different ids.
-        orders: lengths of the n-grams to predict from. The n-grams of each length are one expert.
-        is_input: whether the predictions of the greatest order are also an input of the network.
+    With `is_input`, the predictions of the greatest order are also an input of the network.
     """
 
     def __init__(self, vocab_size: int, orders: Sequence[int], *, is_input: bool = False) -> None:
         self.vocab_size, self.orders, self.is_input = vocab_size, sorted(orders), is_input
-        self.train: Ids | None = None
         self._counts: KneserNey | None = None
 
     def __deepcopy__(self, _: object) -> Self:
-        """Return this object instead of a copy, because the counts are large and never change."""
-        return self
+        return self  # the counts are large and never change
 
     @property
     def n_before(self) -> int:
-        """Number of ids before a window that the longest n-grams use as context.
-
-        N-grams of order K predict an id from the K - 1 ids before it. For the first prediction in a window, one of
-        these ids is the first id of the window. The other K - 2 ids are before the window.
-        """
+        """Number of ids before a window that the longest n-grams use, in addition to the first id of the window."""
         return max(0, self.orders[-1] - 2)
 
     @property
     def n_features(self) -> int:
-        """Number of features at each position: two for each length of a context (see `NgramFeatures`)."""
+        """Number of features at each position (see `NgramFeatures`)."""
         return 2 * self.orders[-1]
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
-        """Count the n-grams of the training split, or memory-map saved counts.
-
-        Args:
-            train: (N,), the ids of the training split.
-            stored: folder of saved counts, which are used if they are the counts of `train` (see `counts_of`).
-        """
-        self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1], stored)
+        """Count the n-grams of the (N,) ids of the training split, or memory-map their counts (see `counts_of`)."""
+        self._counts = counts_of(train, self.vocab_size, self.orders[-1], stored)
 
     def inputs(self, windows: Tensor, numbers: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the n-gram predictions that `NgramGPT.loss` needs for b windows of the training split.
+        """Return probabilities and features for windows of the training split, and weights of their losses, (b,).
 
-        Args:
-            windows: (b, n_before + T + 1), each window with the ids before it and the id after it.
-            numbers: (b,), index of each window in its whole batch. The windows without n-grams are chosen by it, so the
-                choice does not depend on how the batch is divided into micro-batches and processes.
-            batch_size: number of windows in the whole batch.
-
-        Returns:
-            `NgramFeatures.probabilities`, `NgramFeatures.features`, and (b,) weights of the losses of the windows. The
-            weight of a window without n-grams is 0. In the whole batch, the mean weight is 1.
+        The windows, (b, n_before + T + 1), include the ids before each window and the id after it. `numbers`, (b,), are
+        their indices in a whole batch of `batch_size` windows. They decide which windows have no n-grams, so the choice
+        does not depend on how the batch is divided. Such a window has the weight 0. The mean weight of the batch is 1.
         """
         n = self.n_before
         counted = self.lookup(windows[:, n:-1], windows[:, :n], windows[:, -1])
@@ -122,18 +88,7 @@ class NgramMemory:
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> NgramFeatures:
-        """Return the n-gram predictions of the id after each position.
-
-        Args:
-            ids: (B, T), B windows of T ids.
-            before: (B, M), the M ids before each window. They are context for its first positions.
-            following: (B,), the id after each window. Pass it only for windows of the training split. Each id is then
-                predicted as if this occurrence had not been counted (leave-one-out).
-            wanted: (B, T), True at the positions to look up. By default, all positions are looked up.
-
-        Raises:
-            ValueError: `count` was not called before.
-        """
+        """Return the n-gram predictions of the id after each position. `LanguageModel` explains the arguments."""
         if self._counts is None:
             raise ValueError("The n-gram memory is empty. Call `count` first.")
         around = (before, ids, None if following is None else following[:, None])
@@ -154,10 +109,7 @@ class NgramMemory:
 
 
 class ProductOfExperts(nn.Module):
-    """A layer that combines the predictions of the network and of the n-grams of each order in a product of experts.
-
-    It computes the weight of each expert, called the exponent (see the top of this module).
-    """
+    """A layer that combines the predictions of the network and of the n-grams of each order in a product of experts."""
 
     def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
         super().__init__()
@@ -168,26 +120,10 @@ class ProductOfExperts(nn.Module):
             self.weights.bias[-2:] = 1  # the greatest order and the network
 
     def forward(self, hidden: Tensor, logits: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the (B, T, V) logits of the product of experts, for batch, positions and ids of the vocabulary.
-
-        If the arguments contain only n selected positions, all shapes start with n instead of B, T.
-
-        Args:
-            hidden: (B, T, C), hidden states of the network, with C channels.
-            logits: (B, T, V), logits of the network.
-            counted: n-gram predictions at the same positions.
-        """
+        """Return the (B, T, V) logits of the product. With n selected positions, all shapes start with n."""
         with torch.autocast(hidden.device.type, enabled=False):  # bf16 would round the exponents to two digits
-            exponents = self.exponents(hidden, counted)[..., None]  # (B, T, R + 1, 1)
+            inputs = torch.cat([hidden.float(), counted.features], dim=-1)  # (B, T, C + 2 K)
+            exponents = self.weights(inputs)[..., None]  # (B, T, R + 1, 1)
             network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
             ngrams = counted.probabilities.clamp_min(MIN_PROBABILITY).log()  # (B, T, R, V)
             return (exponents * torch.cat([ngrams, network], dim=-2)).sum(-2)
-
-    def exponents(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
-        """Return the exponents, which are the weights of the experts in the product.
-
-        They are (B, T, R + 1) for the n-grams of R orders and for the network, which is the last expert. They are
-        computed from the hidden states of the network, (B, T, C) with batch, positions and channels, and from the
-        features of the n-grams.
-        """
-        return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

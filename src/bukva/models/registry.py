@@ -1,7 +1,6 @@
-"""Build models from their configs, and find the class of a config by the name of its model.
+"""Build models from their configs.
 
-To add a model, add its config to MODELS and its class to `build`. To train and score it, add a script
-stages/train_NAME.py and a stage in dvc.yaml.
+To add a model, add its config to MODELS, its class to `build`, a script stages/train_NAME.py, and a stage in dvc.yaml.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -17,10 +17,7 @@ UNKNOWN = -1  # node of an n-gram that is not in the training split, or that wou
 
 @compiled
 def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoothing: Smoothing) -> Floats:
-    """Return the probability of each id, given the ids before it, under the n-gram model of each order, (R, N).
-
-    ids: (N,), the ids of a text. orders: (R,), ascending.
-    """
+    """Return the probability of each id, given the ids before it, under each of R ascending orders, (R, N)."""
     K = orders[-1]
     probabilities = np.empty((len(orders), len(ids)))
     # nodes of the n-grams of each length that end just before the id, and of those that end with the id
@@ -52,15 +49,10 @@ def lookup_into(
     seen: npt.NDArray[np.float32],
     longest: npt.NDArray[np.float32],
 ) -> None:
-    """Fill the three arrays of a `LookupResult` for the last T positions of B windows.
+    """Fill the arrays of a `LookupResult` for the last T positions of B windows. `seen` must be 0 before.
 
-    `KneserNey.lookup` explains `ids`, `orders` and `leave_out`. K is the greatest order, R the number of orders, and V
-    the vocabulary size.
-
-    rows: (B, T), the row of `probabilities` and `seen` for each position; -1 for a position that is not looked up.
-    probabilities: (n, R, V), filled by this function for n positions.
-    seen: (n, 2, K), filled by this function. The caller has to fill it with zeros before.
-    longest: (B, T, V), filled by this function; (B, 0, V) if it is not requested.
+    `KneserNey.lookup` explains the first arguments. `rows`, (B, T), has the row of `probabilities` and `seen` for each
+    position, or -1 for a position that is not looked up.
     """
     (B, T), V = rows.shape, probabilities.shape[2]
     K, length = orders[-1], ids.shape[1]
@@ -133,10 +125,7 @@ def _child(trie: Trie, node: int, symbol: int) -> int:
 
 @compiled
 def _refined(shorter: float, counts: Nodes, by: Smoothed, order: int, context: int, gram: int) -> float:
-    """Return the probability of an id given `context`, from its probability given the next shorter context, `shorter`.
-
-    `gram` is the node of the n-gram that consists of `context` and the id.
-    """
+    """Return the probability of the last id of `gram` given `context`, from that given the next shorter context."""
     if context == UNKNOWN or by.totals[context] == 0:
         return shorter
     discounted = 0.0 if gram == UNKNOWN else counts[gram] - by.discounts[order, min(counts[gram], 3)]

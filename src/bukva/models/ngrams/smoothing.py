@@ -21,22 +21,15 @@ FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of counts of 0, 1, 2 and at least 3
 
 
 class Smoothed(NamedTuple):
-    """Discounts of counts or of continuation counts, and two sums for each of the H n-grams that can be contexts.
+    """Discounts, and two sums for each of the H contexts: n-grams shorter than the greatest length K."""
 
-    These are all n-grams shorter than the greatest length K. The index of an n-gram is its node in the trie.
-
-    discounts: (K + 1, 4). Row n contains the discounts of n-grams of n ids, for counts of 0, 1, 2 and at least 3.
-    totals: (H,), sum of the counts of all n-grams that extend the context by one id.
-    freed: (H,), sum of the discounts of these n-grams.
-    """
-
-    discounts: Floats
-    totals: Nodes
-    freed: Floats
+    discounts: Floats  # (K + 1, 4); row n has the discounts of n-grams of n ids, for counts of 0, 1, 2 and at least 3
+    totals: Nodes  # (H,), by node of the context: sum of the counts of all n-grams that extend it by one id
+    freed: Floats  # (H,), sum of the discounts of these n-grams
 
     @classmethod
     def of(cls, counts: Nodes, trie: Trie) -> "Smoothed":
-        """Compute the discounts and sums. `counts` is `trie.counts` or `trie.continuations`."""
+        """Compute the discounts and sums of `trie.counts` or of `trie.continuations`."""
         levels = trie.levels.tolist()
         n_contexts = levels[-2]
         discounts, totals, freed = np.zeros((len(levels) - 1, 4)), np.empty(n_contexts, np.int32), np.empty(n_contexts)
@@ -52,21 +45,14 @@ class Smoothed(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """Smoothing of counts and of continuation counts.
+    """Smoothing of counts and of continuation counts."""
 
-    by_count: used for the longest n-grams of a model.
-    by_continuation: used for all shorter n-grams.
-    """
-
-    by_count: Smoothed
-    by_continuation: Smoothed
+    by_count: Smoothed  # for the longest n-grams of a model
+    by_continuation: Smoothed  # for all shorter n-grams
 
 
 def discounts_of(counts: Nodes) -> Floats:
-    """Return the discounts for n-grams of one length, as a (4,) array for counts of 0, 1, 2 and at least 3.
-
-    `counts` is (G,), the counts or continuation counts of all G different n-grams of this length.
-    """
+    """Return the (4,) discounts for n-grams of one length, from the (G,) counts of all different n-grams."""
     pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
     n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():

@@ -1,9 +1,7 @@
 """Save n-gram counts to disk and memory-map them, so that a text does not have to be counted again.
 
-A folder of counts contains about.json (SHA-256 of the counted ids, vocabulary size, maximum order) and one .npy file
-for each array of the trie and of its smoothing. Stage `baselines` writes such a folder. `counts_of` memory-maps the
-folder if it contains the counts of the requested text. Otherwise `counts_of` counts the text. Both ways give the same
-bytes.
+A folder of counts, which stage `baselines` writes, contains about.json (SHA-256 of the counted ids, vocabulary size,
+maximum order) and one .npy file for each array of the trie and of its smoothing.
 """
 
 import contextlib
@@ -27,17 +25,11 @@ MIN_CACHED_IDS = 1 << 22  # counting this many ids takes seconds; a shorter text
 
 
 def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
-    """Return the n-gram counts of a text for all orders up to `max_order`, or up to a higher order.
+    """Return the n-gram counts of the (N,) ids `train` for all orders up to `max_order`, or up to a higher order.
 
     The counts are memory-mapped from the folder `stored` or from the user's cache. If neither contains the counts of
     this text, for example for a served model or a model of another experiment, the text is counted. The new counts of a
     long text are then written to the cache, where they replace the previous counts.
-
-    Args:
-        train: (N,), the ids of the text.
-        vocab_size: number of different ids.
-        max_order: greatest length of n-grams to count.
-        stored: folder that may contain the counts.
     """
     cache = _cache_folder()
     for folder in (stored, cache) if stored else (cache,):
@@ -51,10 +43,7 @@ def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None =
 
 
 def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
-    """Write the counts of the (N,) ids `train` to a folder atomically.
-
-    If `counts` is None, the folder contains only about.json, which says that there are no counts.
-    """
+    """Write the counts of the (N,) ids `train` to a folder, or with None only that there are no counts."""
     with atomic_folder(folder) as unfinished:
         max_order = counts.max_order if counts else 0
         vocab_size = counts.vocab_size if counts else 0
@@ -64,11 +53,7 @@ def save_counts(folder: Path, train: Ids, counts: KneserNey | None) -> None:
 
 
 def load_counts(folder: Path, train: Ids, vocab_size: int, max_order: int) -> KneserNey | None:
-    """Memory-map the n-gram counts in a folder.
-
-    Return None if the folder has no readable counts, or only counts of another text, of another vocabulary size or of a
-    lower maximum order.
-    """
+    """Memory-map the counts in a folder; None if it has no readable counts of this text, vocabulary and order."""
     try:
         about = read_json(folder / ABOUT)
         if about["max_order"] < max_order or about | _about(train, vocab_size) != about:
@@ -93,7 +78,7 @@ def _arrays(counts: KneserNey) -> Iterator[tuple[str, npt.NDArray[Any]]]:
 
 
 def _mapped(folder: Path, name: str) -> npt.NDArray[Any]:
-    """Memory-map a .npy file. The mode is copy-on-write, because the compiled loops expect writable arrays."""
+    # copy-on-write, because the compiled loops expect writable arrays
     return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c"))
 
 

@@ -27,36 +27,23 @@ MAX_NODES = np.iinfo(np.int32).max
 
 
 class Trie(NamedTuple):
-    """The G n-grams of lengths 0 to K in a text. Arrays of length G are indexed by the node of the n-gram.
+    """The G n-grams of lengths 0 to K in a text. Arrays of length G are indexed by the node of the n-gram."""
 
-    firsts: (G + 1,). The children of node i are the nodes from `firsts[i]` to `firsts[i + 1] - 1`.
-    symbols: (G,), last id of each n-gram.
-    counts: (G,), number of occurrences of each n-gram in the text.
-    continuations: (G,), number of different ids before each n-gram. The start of the text counts as an id.
-    levels: (K + 2,). The n-grams of n ids are the nodes from `levels[n]` to `levels[n + 1] - 1`.
-    """
-
-    firsts: Nodes
-    symbols: Nodes
-    counts: Nodes
-    continuations: Nodes
-    levels: Ints
+    firsts: Nodes  # (G + 1,); the children of node i are the nodes from firsts[i] to firsts[i + 1] - 1
+    symbols: Nodes  # (G,), last id of each n-gram
+    counts: Nodes  # (G,), number of occurrences of each n-gram in the text
+    continuations: Nodes  # (G,), number of different ids before each n-gram; the start of the text counts as an id
+    levels: Ints  # (K + 2,); the n-grams of n ids are the nodes from levels[n] to levels[n + 1] - 1
 
 
 class _Level(NamedTuple):
-    """The different n-grams of one length, in ascending order of their codes.
-
-    `Trie` explains `symbols`, `counts` and `continuations`.
-
-    codes: code of each n-gram (see the top of this module).
-    n_per_parent: number of children of each n-gram that is one id shorter.
-    """
+    """The different n-grams of one length, in ascending order of their codes (see `Trie`)."""
 
     codes: Ints
     symbols: Nodes
     counts: Nodes
     continuations: Nodes
-    n_per_parent: Nodes
+    n_per_parent: Nodes  # number of children of each n-gram that is one id shorter
 
 
 def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
