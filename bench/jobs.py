@@ -117,7 +117,7 @@ def _generate() -> dict[str, Any]:
 
     from bukva.backends.device import generation_device, prepare
     from bukva.config.load import parse_params
-    from bukva.generation.sampling import generate
+    from bukva.evaluation.sampling import generate
     from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
 

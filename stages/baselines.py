@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from bukva.baselines.scores import compress, score
 from bukva.cli import stage
+from bukva.evaluation.baselines import compress, score
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
 from bukva.text.collection import documents, read_table

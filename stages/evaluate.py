@@ -26,7 +26,7 @@ def main() -> None:
         result = evaluate(models, text, run.params.evaluate, Baselines.load(saved))
         if line := sampled(result, text):
             print(f"evaluate: {line}")
-        about = describe(text, models, trained, result.calibration)
+        about = describe(text, models, trained)
         save_scores(run.path("scores"), about, saved.works, text.chars, result.nats)
         chart = chart_of(rows_of(result.table, trained))
         write_json(run.path("score_table"), {**result.table, "chart": chart})

@@ -4,7 +4,7 @@ from bukva.backends.device import prepare
 from bukva.cli import stage
 from bukva.core.files import read_json, write_json, write_text
 from bukva.core.words import count
-from bukva.generation.samples import answer, page, to_json
+from bukva.evaluation.samples import answer, page, to_json
 from bukva.project.stages import trained_models
 from bukva.text.prompts import chosen_prompts
 from bukva.text.tokenizers import load_tokenizer

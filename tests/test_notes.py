@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from lecture import average_by_loop, average_by_product, average_by_softmax
 from torch import nn
 
-from bukva.generation.sampling import generate
+from bukva.evaluation.sampling import generate
 from bukva.models.attention import Attention, attention_scores, attention_weights, causal_mask, explain
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.text.tokenizers.char import CharTokenizer

@@ -8,7 +8,7 @@ from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
 from bukva.durability.progress import LINE_CHARS, SAMPLES, Samples, on_one_line
-from bukva.generation.sampling import generate
+from bukva.evaluation.sampling import generate
 from bukva.training.run import start
 
 memory = pytest.param(WITH_MEMORY, id="memory", marks=pytest.mark.slow)

@@ -199,7 +199,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
 @pytest.mark.nightly
 def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted_one(project):
     """The queue runs an edited source, which is edited back before it starts."""
-    project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
+    project.edit("src/bukva/evaluation/samples.py", "# Samples", "# Samples of the snapshot")
     for name in ("killed", "long"):
         project.run("dvc", "exp", "run", "--queue", "-n", name, *LONGER)
     project.reset()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bukva.evaluation import accuracy
-from bukva.evaluation.accuracy import counted_accuracy
+from bukva.evaluation import scores
+from bukva.evaluation.scores import counted_accuracy
 from bukva.models.ngrams.counts import count_pairs
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.text.held_out import HeldOut
@@ -27,7 +27,7 @@ def text():
 
 @pytest.mark.parametrize("at_once", [2**22, 7 * V])
 def test_the_guesses_are_the_likeliest_of_all_ids(text, at_once, monkeypatch):
-    monkeypatch.setattr(accuracy, "AT_ONCE", at_once)
+    monkeypatch.setattr(scores, "AT_ONCE", at_once)
     train = text.splits["train"]
     ngrams, pairs = KneserNey.count(train, V, ORDER), count_pairs(train, V)
     by_pairs, by_ngrams = [], []
@@ -43,5 +43,5 @@ def test_the_guesses_are_the_likeliest_of_all_ids(text, at_once, monkeypatch):
 
 
 def test_the_n_grams_of_a_long_text_are_left_out(text, monkeypatch):
-    monkeypatch.setattr(accuracy, "MAX_SCORED_IDS", 100)
+    monkeypatch.setattr(scores, "MAX_SCORED_IDS", 100)
     assert list(counted_accuracy(text, f"ngram_{ORDER}")) == ["bigram_exact"]

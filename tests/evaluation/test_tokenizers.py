@@ -7,10 +7,10 @@ import pytest
 import torch
 from encoded import KINDS, SPLITS, T, held_out
 
-from bukva.baselines.compressors import COMPRESSORS
-from bukva.baselines.scores import compress
-from bukva.baselines.scores import score as score_baselines
 from bukva.config.schema import Evaluate
+from bukva.evaluation.baselines import compress
+from bukva.evaluation.baselines import score as score_baselines
+from bukva.evaluation.compressors import COMPRESSORS
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig

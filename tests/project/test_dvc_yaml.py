@@ -42,7 +42,7 @@ PLUMBING = {
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_story.py)",
     "bukva.cli": "starts a stage and shows its progress",
 }
-MAX_DEPS = 11
+MAX_DEPS = 12
 
 
 @cache

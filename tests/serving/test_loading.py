@@ -17,7 +17,7 @@ import bukva
 from bukva.config.load import read_params
 from bukva.config.schema import MOST_CHARS
 from bukva.core.errors import BukvaError
-from bukva.generation.samples import answer
+from bukva.evaluation.samples import answer
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig

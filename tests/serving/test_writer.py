@@ -7,8 +7,8 @@ from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.config.load import read_params
-from bukva.generation.samples import prompt_generator
-from bukva.generation.sampling import generate, generate_each
+from bukva.evaluation.samples import prompt_generator
+from bukva.evaluation.sampling import generate, generate_each
 from bukva.models.gpt import GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
 from bukva.models.registry import build

@@ -10,7 +10,7 @@ import torch
 
 from bukva.backends import generation_copy
 from bukva.core.progress import quantity, tqdm_bar
-from bukva.generation.sampling import generate
+from bukva.evaluation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.text.ids import bits

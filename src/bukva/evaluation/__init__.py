@@ -1,1 +1,1 @@
-"""Score trained models on held-out text."""
+"""Score baselines and trained models on held-out text, and generate text."""

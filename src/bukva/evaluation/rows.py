@@ -15,30 +15,18 @@ NGRAM = "ngram_"  # start of the name of an n-gram baseline; the order follows
 
 @dataclass(frozen=True)
 class Row:
-    """Scores of one model or baseline.
+    """Scores of one model or baseline."""
 
-    key: key of the scores in scores.json, such as "gpt" or "ngram_6".
-    kind: "counted" (n-grams), "compressor", "learned" (a trained model without n-grams) or "together" (a GPT with its
-        n-grams).
-    label: name that is shown to readers.
-    bits: bits per character, by name of the split.
-    accuracy: fraction of the characters of val for which the most likely prediction is right; None if it was not
-        computed.
-    """
-
-    key: str
-    kind: Kind
-    label: str
-    bits: dict[str, float]
+    key: str  # key of the scores in scores.json, such as "gpt" or "ngram_6"
+    kind: Kind  # "learned" is a trained model without n-grams, and "together" a GPT with its n-grams
+    label: str  # name that is shown to readers
+    bits: dict[str, float]  # bits per character, by name of the split
+    # fraction of the characters of val for which the most likely prediction is right; None if it was not computed
     accuracy: float | None = None
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
-    """Return a row for each score in scores.json: first counted baselines and compressors, then the models.
-
-    scores: content of scores.json.
-    models: all trained models of the project, by name.
-    """
+    """Return a row for each score in `scores`, the content of scores.json: first the baselines, then the models."""
     baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
     counted_accuracy = scores.get("counted_accuracy", {})
     rows = []
@@ -60,15 +48,11 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 
 
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return the data of the chart that `dvc plots` draws: the bits per character of each row on val.
-
-    Test scores are left out, because `dvc plots` does not count how often they are shown.
-    """
+    """Return the data of the chart that `dvc plots` draws, which only has val: looks at test are counted."""
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
 def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
-    """Return the bits per character of each split, by split name, and the accuracy on val (None if not computed)."""
     return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
 
 

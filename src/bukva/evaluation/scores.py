@@ -10,16 +10,16 @@ from torch import Tensor
 
 from bukva.config.schema import Evaluate
 from bukva.core.progress import OnProgress, no_progress, progress_bar
-from bukva.evaluation.accuracy import counted_accuracy
+from bukva.evaluation.rows import NGRAM
 from bukva.models.base import LanguageModel
 from bukva.models.bigram import Bigram
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
+from bukva.models.ngrams.stored import counts_of
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import (
     MAX_SCORED_IDS,
     Score,
-    Watch,
     context_of,
     evenly_spaced,
     ids_per_batch,
@@ -27,57 +27,13 @@ from bukva.models.window_rule import (
     stride_of,
 )
 from bukva.project.stages import TrainedModel
-from bukva.text.held_out import HeldOut, Passage
-from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
+from bukva.text.held_out import HeldOut, Passage, scored_ids
+from bukva.text.ids import CharNats, Ids, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, sum_counts
 
 CONTEXT_CHARS = 10_000  # characters of a split on which a short context is compared with full windows
-BINS = 20  # number of bins of equal width into which confidences from 0 to 1 are divided
-
-
-class Calibration:
-    """Count how often predictions are right, in bins of predictions with similar confidence.
-
-    The confidence of a prediction is the probability of its most likely id. A prediction is right if this id is the
-    next id of the text.
-
-    Source: Guo, Pleiss, Sun & Weinberger 2017, "On calibration of modern neural networks".
-
-    counts: (BINS,) number of predictions in each bin.
-    confidence: (BINS,) sum of the confidences in each bin.
-    right: (BINS,) number of right predictions in each bin.
-    """
-
-    def __init__(self) -> None:
-        self.counts, self.confidence, self.right = np.zeros((3, BINS))
-
-    def __call__(self, logits: Tensor, targets: Tensor) -> None:
-        """Add n predictions, with vocabulary size V.
-
-        logits: (n, V) logits of the predictions.
-        targets: (n,) ids that followed in the text.
-        """
-        confidence, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
-        bin_numbers = (confidence * BINS).long().clamp(max=BINS - 1).cpu()
-        self.counts += torch.bincount(bin_numbers, minlength=BINS).numpy()
-        self.confidence += torch.bincount(bin_numbers, confidence.double().cpu(), BINS).numpy()
-        self.right += torch.bincount(bin_numbers, (likeliest == targets).double().cpu(), BINS).numpy()
-
-    @property
-    def accuracy(self) -> float:
-        """Fraction of right predictions, over all bins."""
-        return float(self.right.sum() / self.counts.sum())
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a dict with the expected calibration error, and with the bins that are not empty.
-
-        The error of a bin is the absolute difference between its mean confidence and its fraction of right predictions.
-        The expected calibration error is the mean error of all bins, weighted by the number of predictions in each bin.
-        """
-        rows = zip(self.counts, self.confidence, self.right, strict=True)
-        bins = [{"predictions": int(n), "confidence": float(c / n), "right": float(r / n)} for n, c, r in rows if n]
-        return {"error": float(np.abs(self.confidence - self.right).sum() / self.counts.sum()), "bins": bins}
+AT_ONCE = 2**22  # maximum number of probabilities of n-grams that are in memory at the same time
 
 
 @dataclass(frozen=True)
@@ -86,12 +42,10 @@ class Scores:
 
     table: content of scores.json, without the chart.
     nats: (N,) loss in nats of each held-out character, by name of the model or baseline and then by split.
-    calibration: calibration of the GPT, by split.
     """
 
     table: dict[str, Any]
     nats: dict[str, dict[str, CharNats]]
-    calibration: dict[str, Calibration]
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
@@ -99,41 +53,92 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
 
     All models use the block size and stride of the GPT. On val and test, a GPT with n-grams is also scored without its
     n-grams.
-
-    The training split is scored as one stream, as in training: the end of a work is context for the next work. A model
-    that sees only the last id is scored on the whole training split. Other models are scored on evenly spaced excerpts.
-    The excerpts have as many ids as val in total, but at most MAX_SCORED_IDS. The n-gram counts of a GPT do not include
-    the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
-    T, stride = gpt.block_size, stride_of(gpt.block_size)
+    T, stride, splits = gpt.block_size, stride_of(gpt.block_size), text.held_out_splits
+    passages = {split: text.passages(split, context_of(gpt, T, stride)) for split in splits}
+    table: dict[str, Any] = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items()}
     if gpt.ngrams:
-        models = models | {"network": gpt.without_ngrams()}
-    texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.held_out_splits}
-    calibrations = {name: {split: Calibration() for split in text.held_out_splits} for name in models}
-    nats: dict[str, dict[str, CharNats]] = {}
+        models, table["network"] = models | {"network": gpt.without_ngrams()}, {}
+    nats: dict[str, dict[str, CharNats]] = {name: {} for name in models}
     for name, model in models.items():
-        id_nats = {
-            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, calibrations[name][split])
-            for split in text.held_out_splits
-        }
-        nats[name] = text.char_nats(id_nats)
-    on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
-    table: dict[str, Any] = {
-        **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
-        "baselines": baselines.table,
-        "best_counted": baselines.best,
-        "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
-        "context": {
-            split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.held_out_splits
-        },
-    }
+        for split in splits:
+            nats[name][split], table[name][split] = _on_held_out(name, model, text, split, passages[split], T)
+    table |= {"baselines": baselines.table, "best_counted": baselines.best}
+    table["window"] = {"length": T, "stride": stride, "unit": text.tokenizer.unit}
+    table["context"] = {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in splits}
     if text.tokenizer.unit == "character":
-        for name, by_split in calibrations.items():
-            for split, calibration in by_split.items():
-                table[name][split]["accuracy"] = calibration.accuracy
         table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
-    return Scores(table, nats | baselines.nats, calibrations["gpt"])
+    return Scores(table, nats | baselines.nats)
+
+
+def _on_held_out(
+    name: str, model: LanguageModel, text: HeldOut, split: str, passages: list[Passage], block_size: int
+) -> tuple[CharNats, dict[str, float]]:
+    """Return the loss of each character of a held-out split, and the fields of the split in scores.json."""
+    n_ids, right = sum(len(passage.scored) for passage in passages), torch.zeros((), dtype=torch.int64)
+
+    def count_right(logits: Tensor, followed: Tensor) -> None:
+        nonlocal right
+        right = right.to(logits.device) + (logits.argmax(dim=-1) == followed).sum()
+
+    with progress_bar(f"evaluate: {name}, {split}", n_ids, text.tokenizer.unit) as on_progress:
+        stride = stride_of(block_size)
+        id_nats = nats_of_passages(model, passages, block_size, stride, on_progress=on_progress, watch=count_right)
+    nats = text.passage_char_nats(id_nats, passages)
+    fields = _fields(Score.of(nats, len(nats)), text.n_bytes[split])
+    # an accuracy per byte or token cannot be compared with an accuracy per character
+    return nats, fields | ({"accuracy": int(right) / n_ids} if text.tokenizer.unit == "character" else {})
+
+
+def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
+    """Score the training split as one stream, as in training: the end of a work is context for the next work.
+
+    The bigram is scored on the whole split. Other models are scored on evenly spaced excerpts, which have as many ids
+    as val in total, but at most MAX_SCORED_IDS.
+    """
+    train = text.splits["train"]
+    if isinstance(model, Bigram):
+        excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
+    else:
+        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.n_before)
+        n_ids = sum(len(excerpt.scored) for excerpt in excerpts)
+        with progress_bar(f"evaluate: {name}, train", n_ids, text.tokenizer.unit) as on_progress:
+            scored = score(model, excerpts, text.tokenizer, block_size, stride_of(block_size), on_progress)
+    return _fields(scored, sum(sum_counts(text.tokenizer.bytes_of, excerpt.scored) for excerpt in excerpts))
+
+
+def _fields(score: Score, n_bytes: int) -> dict[str, float]:
+    return {
+        "nats_per_char": score.nats_per_char,
+        "bits_per_char": score.bits_per_char,
+        "bits_per_byte": score.bits_per_char * score.chars / n_bytes,
+        "chars": score.chars,
+    }
+
+
+def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
+    """Return the accuracy on val of the counted bigram and of the n-gram baseline `best`, by name of the baseline.
+
+    Accuracy is the fraction of characters for which the most likely prediction is right. The n-grams are left out if
+    val has more than MAX_SCORED_IDS ids, because they would take minutes, and if `best` is "bigram_exact".
+    """
+    train, V, works = text.splits["train"], len(text.tokenizer), text.scored["val"]
+    targets = scored_ids(works)
+    likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,), for each id, the id that follows it most often
+    guesses = [likeliest_next[work.ids[work.n_context - 1 : -1]] for work in works]
+    accuracy = {"bigram_exact": float((np.concatenate(guesses) == targets).mean())}
+    if best.startswith(NGRAM) and len(targets) <= MAX_SCORED_IDS:
+        order = int(best.removeprefix(NGRAM))
+        counts, step, guesses = counts_of(train, V, order, text.ngrams), max(1, AT_ONCE // V), []
+        for work in text.passages("val", order - 1):
+            ids = work.ids.astype(np.int64)
+            for first in range(work.n_context, len(ids), step):
+                stop = min(first + step, len(ids))
+                window = ids[None, max(0, first - order + 1) : stop - 1]
+                guesses.append(counts.lookup(window, [order], stop - first).probabilities[0, :, 0].argmax(axis=1))
+        accuracy[best] = float((np.concatenate(guesses) == targets).mean())
+    return accuracy
 
 
 def value_of_context(
@@ -141,18 +146,8 @@ def value_of_context(
 ) -> dict[str, float]:
     """Compare the scores of a model with a short context and with full windows, on the same characters.
 
-    The characters are those at the beginning of every work, about CONTEXT_CHARS in total.
-
-    Args:
-        model: model to score with the short context.
-        full_nats: (N,) nats of all characters of the split, scored with full windows.
-        text: all splits.
-        split: name of the split to score.
-        params: section `evaluate` of params.yaml.
-
-    Returns:
-        A dict with the length of the short context in ids, both scores in bits per character, their difference
-        (`gain_bits_per_char`), and the number of characters.
+    The characters are those at the beginning of every work, about CONTEXT_CHARS in total. `full_nats`, (N,), are the
+    losses of all characters of the split in full windows.
     """
     fraction = min(1.0, CONTEXT_CHARS / sum_counts(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, fraction)
@@ -202,16 +197,10 @@ def sampled(scores: Scores, text: HeldOut) -> str:
     return f"all of {what} is scored; samples suffice for {' and '.join(parts)}" if parts else ""
 
 
-def describe(
-    text: HeldOut,
-    models: dict[str, LanguageModel],
-    trained: dict[str, TrainedModel],
-    calibration: dict[str, Calibration],
-) -> dict[str, Any]:
+def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:
     """Return the content of about.json, the file that describes the scores in data/scores (see bukva.text.scores)."""
     T = models["gpt"].block_size
     return {
-        "calibration": {split: of_split.to_json() for split, of_split in calibration.items()},
         "window": {"length": T, "stride": stride_of(T), "context": CONTEXT},
         **text.describe(),
         "models": {
@@ -254,38 +243,3 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
         nats -= float((rows[occurs] * log_probs[occurs]).sum(dtype=np.float64))
     chars = sum_counts(tokenizer.chars_of, ids[1:])
     return Score(nats / chars, chars)
-
-
-def _nats(
-    label: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
-) -> Nats:
-    """Return the loss in nats of each of the (n,) scored ids of `texts`. Show a progress bar with `label`."""
-    n_ids = sum(len(passage.scored) for passage in texts)
-    with progress_bar(f"evaluate: {label}", n_ids, unit) as on_progress:
-        return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)
-
-
-def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
-    return {split: _fields(Score.of(of_split, len(of_split)), text.n_bytes[split]) for split, of_split in nats.items()}
-
-
-def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
-    train = text.splits["train"]
-    if isinstance(model, Bigram):
-        excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
-    else:
-        excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.n_before)
-        with progress_bar(
-            f"evaluate: {name}, train", sum(len(excerpt.scored) for excerpt in excerpts), text.tokenizer.unit
-        ) as on_progress:
-            scored = score(model, excerpts, text.tokenizer, block_size, stride_of(block_size), on_progress)
-    return _fields(scored, sum(sum_counts(text.tokenizer.bytes_of, excerpt.scored) for excerpt in excerpts))
-
-
-def _fields(score: Score, n_bytes: int) -> dict[str, float]:
-    return {
-        "nats_per_char": score.nats_per_char,
-        "bits_per_char": score.bits_per_char,
-        "bits_per_byte": score.bits_per_char * score.chars / n_bytes,
-        "chars": score.chars,
-    }

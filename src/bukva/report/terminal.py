@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from bukva.baselines.compressors import ADAPTIVE, COMPRESSORS
 from bukva.compare.statistics.wording import better_or_worse
+from bukva.evaluation.compressors import ADAPTIVE, COMPRESSORS
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 

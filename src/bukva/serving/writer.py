@@ -15,8 +15,8 @@ from bukva.backends.device import Machine, generation_device, prepare
 from bukva.config.messages import error_message
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample
 from bukva.core.errors import BukvaError
-from bukva.generation.samples import prompt_generator
-from bukva.generation.sampling import generate_each, window_start
+from bukva.evaluation.samples import prompt_generator
+from bukva.evaluation.sampling import generate_each, window_start
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of

@@ -1,19 +1,13 @@
 """Generate text: a model continues a prompt, one id at a time.
 
-Each id is drawn from the predictions of the model. For this, the logits are divided by the temperature, and top-k and
-top-p (nucleus sampling; Holtzman et al. 2020) keep only the likeliest ids.
-
 The model sees a window at the end of the text. The window grows until it contains block_size ids. Then its start moves
 forward by half a block, and the window grows again. So in a long text, the context has between half a block and a whole
-block. The same is true when the model is scored (bukva.models.window_rule). The lecture notes proceed differently:
-their context is always the last block_size characters, and all of them are computed again for every new character.
+block, as when the model is scored (bukva.models.window_rule). The lecture notes proceed differently: their context is
+always the last block_size characters, and all of them are computed again for every new character.
 
-As long as the start of the window does not move, the KV cache is valid. Then a new id costs the computation of one
-position instead of block_size positions. When the start moves, the cache must be computed again. One reason is that
-learned position embeddings are absolute. The other reason also applies to rotary positions: the keys of the upper
-layers depend on the ids that left the window.
-
-The n-grams of a model also use the ids before the window.
+As long as the start of the window does not move, the KV cache is valid, and a new id costs the computation of one
+position. When the start moves, the cache must be computed again: learned position embeddings are absolute, and the keys
+of the upper layers depend on the ids that left the window. The n-grams of a model also use the ids before the window.
 """
 
 from collections.abc import Iterator
@@ -35,17 +29,9 @@ def generate(
     top_p: float,
     rng: torch.Generator,
 ) -> Tensor:
-    """Continue B prompts of equal length. Return the (B, n_chars) new ids.
+    """Continue B prompts of T >= 1 ids, `ids` (B, T). Return the (B, n_chars) new ids.
 
-    Args:
-        model: model in evaluation mode.
-        ids: (B, T) ids of the prompts, T >= 1.
-        n_chars: number of ids to generate for each prompt.
-        temperature: divisor of the logits. With 0, the likeliest id is always chosen.
-        top_k: number of likeliest ids to draw from. With 0, draw from all ids.
-        top_p: draw from the smallest set of likeliest ids whose probabilities sum to at least `top_p`. With 1, draw
-            from all ids.
-        rng: random number generator on the CPU.
+    The model must be in evaluation mode, and `rng` on the CPU. `draw` explains the other arguments.
     """
     steps = generate_each(model, ids, n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
     drawn = [new_ids for new_ids, _ in steps]
@@ -95,10 +81,10 @@ def window_start(stop: int, block_size: int) -> int:
 
 
 def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """Draw (B,) ids from (B, V) logits, with the given temperature, top-k and top-p (see `generate`).
+    """Draw (B,) ids from (B, V) logits, which are divided by the temperature.
 
-    The ids are drawn on the CPU, so that the random numbers do not depend on the device. They are returned on the
-    device of `logits`.
+    `keep_likeliest` explains `top_k` and `top_p`. Temperature 0 always takes the likeliest id. The ids are drawn on the
+    CPU, so that the random numbers do not depend on the device. They are returned on the device of `logits`.
     """
     device, logits = logits.device, logits.cpu()
     if temperature == 0:
@@ -110,7 +96,7 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Apply top-k and then top-p to (B, V) logits. Return the logits, with -inf for every removed id.
+    """Apply top-k and then top-p (nucleus sampling; Holtzman et al. 2020) to (B, V) logits: removed ids become -inf.
 
     Top-k keeps the `top_k` likeliest ids. The probabilities of these ids are scaled to sum to 1. Then top-p keeps the
     smallest set of likeliest ids whose probabilities sum to at least `top_p`. `top_k=0` and `top_p=1` remove nothing.

@@ -11,7 +11,7 @@ from jinja2 import Environment
 
 from bukva.backends.device import Machine, generation_device
 from bukva.config.schema import Sample
-from bukva.generation.sampling import generate
+from bukva.evaluation.sampling import generate
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 
@@ -46,13 +46,6 @@ def answer(
 
     Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams does
     this twice: with its n-grams and without them.
-
-    Args:
-        folders: folder of each model, by name of the model.
-        prompts: texts to continue.
-        params: section `sample` of params.yaml.
-        machine: device of the generation. Small models generate on the CPU.
-        ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
 
     Returns:
         One dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0), `model`,
@@ -90,14 +83,9 @@ def prompt_generator(seed: int, number: int) -> torch.Generator:
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
-    """Return the content of reports/samples.md. It shows all continuations of each prompt at `sample.temperature`.
+    """Return the content of reports/samples.md: all `answers` to each prompt at `sample.temperature`.
 
-    Args:
-        answers: the continuations, as returned by `answer`.
-        prompts: the prompts, in the same order as for `answer`.
-        params: section `sample` of params.yaml.
-        unit: what an id of the models encodes: "character", "byte" or "token".
-        why: sentence that says how the prompts were chosen.
+    `unit` is "character", "byte" or "token". The sentence `why` says how the prompts were chosen.
     """
     # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
     environment = Environment(keep_trailing_newline=True, autoescape=False)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bukva.generation.sampling import draw, generate, keep_likeliest, window_start
+from bukva.evaluation.sampling import draw, generate, keep_likeliest, window_start
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
 

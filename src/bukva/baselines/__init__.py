@@ -1,1 +1,0 @@
-"""Score baselines that are not trained by gradient descent: counted n-grams and compressors."""

@@ -1,1 +1,0 @@
-"""Generate text with trained models."""
