@@ -21,7 +21,7 @@ from bukva.tracking import journal
 BETTER = {"model.n_head": 8}
 WORSE = {"model.n_head": 2}
 SMALL = {"model.n_head": 1}
-EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009}
+EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
 
 
 @pytest.fixture
@@ -338,6 +338,16 @@ def test_a_command_without_a_ledger_says_how_to_begin_one(night, arguments, what
     done = command(*arguments)
     assert (done.exit_code, str(done.exception)) == (1, what)
     assert not (night.folder / book.FILE).exists()
+
+
+def test_the_exit_status_is_the_verdict(night) -> None:
+    begin()
+    night("maybe", 1, SMALL)
+    verdicts = []
+    for name in ("worse", "maybe", "better"):
+        done = command(name, "--json")
+        verdicts.append((json.loads(done.stdout)["verdict"], done.exit_code))
+    assert verdicts == [("discard", 3), ("cannot tell", 4), ("keep", 0)]
 
 
 def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from bukva.compare.seeds import DECIDE_BEFORE, queue_seeds
 from bukva.core.errors import BukvaError
+from bukva.project.commands import run_experiment
 from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, why_no_snapshots
 
 pytestmark = pytest.mark.slow
@@ -80,10 +81,12 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
         why = why_no_snapshots()
         assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н. Rename")
         assert _failed(None) == f"failed: {why.removesuffix('.')}"
-    monkeypatch.setattr("bukva.compare.seeds.why_no_snapshots", lambda: why)
-    with pytest.raises(BukvaError) as error:
-        next(queue_seeds(3, "gpt"))
-    assert str(error.value) == why
+    for module in ("compare.seeds", "project.commands"):
+        monkeypatch.setattr(f"bukva.{module}.why_no_snapshots", lambda: why)
+    for start in (lambda: next(queue_seeds(3, "gpt")), lambda: run_experiment("a", [], "--temp", log=project.folder)):
+        with pytest.raises(BukvaError) as error:
+            start()
+        assert str(error.value) == why
 
 
 def test_settings_that_cannot_run_are_not_queued(project):
