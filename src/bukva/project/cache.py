@@ -101,26 +101,17 @@ def push() -> tuple[int, int]:
     and no outputs with `cache: false`. A clone runs a stage again if any output of the stage is missing.
 
     Return the number of stage runs in the run cache, and the number of objects that the remote did not have.
-    """
-    with dvc_repo() as repo:
-        entries = repo.stage_cache.push(None)
-        return len(entries), send_objects(repo, entries)
-
-
-def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
-    """Push the outputs of run cache entries, each the key of a stage and a file name, to the DVC remote.
-
-    Outputs that the local cache lacks are skipped. Return the number of objects that the remote did not have.
 
     Raises:
         BukvaError: some objects could not be sent.
     """
-    used = repo.stage_cache.get_used_objs(entries)
-    cache = repo.cache.local
-    cached = {hash_info for objects in used.values() for hash_info in objects if cache.exists(hash_info.value)}
-    sent, failed = repo.cloud.push(cached)
+    with dvc_repo() as repo:
+        entries, cache = repo.stage_cache.push(None), repo.cache.local
+        used = repo.stage_cache.get_used_objs(entries)
+        cached = {hash_info for objects in used.values() for hash_info in objects if cache.exists(hash_info.value)}
+        sent, failed = repo.cloud.push(cached)
     if failed:
         raise BukvaError(
             f"push: {len(failed)} of {len(cached)} objects could not be sent to the remote. Run the same command again."
         )
-    return len(sent)
+    return len(entries), len(sent)
