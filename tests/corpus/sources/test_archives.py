@@ -101,17 +101,10 @@ def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/tmp/evil.txt", "../evil.txt", "a/../../evil.txt", "//evil.txt"])
-def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) -> None:
-    rejected(
-        pack(tmp_path, {"good.txt": b"x", name: b"evil"}),
-        f"entry '{name}': its name leads outside the target folder. Unpack the archive yourself",
-    )
-
-
-def test_a_name_that_no_file_system_takes_is_rejected(pack, tmp_path, rejected) -> None:
-    rejected(
-        pack(tmp_path, {"a/" + "ж" * 128: b"x"}), r"^a\.b: is damaged, or is not an archive \(File name too long\)"
-    )
+def test_names_that_lead_outside_or_that_no_file_system_takes_are_rejected(name, pack, tmp_path, rejected) -> None:
+    words = f"entry '{name}': its name leads outside the target folder. Unpack the archive yourself"
+    rejected(pack(tmp_path, {"good.txt": b"x", name: b"evil"}), words)
+    rejected(pack(tmp_path, {"a/" + "ж" * 128: b"x"}), r"^a\.b: is damaged, or is not an archive \(File name too long")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -34,12 +34,6 @@ def target(tmp_path: Path) -> Iterator[Path]:
 def closed_address() -> str:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"http://127.0.0.1:{listening.getsockname()[1]}/file"
-
-
-def test_a_file_arrives_unchanged(server, target, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, "PIECE_BYTES", 20_000)
-    fetch(server.has("/file", BODY), target, silent, DIGEST)
-    assert target.read_bytes() == BODY
 
 
 def test_a_status_of_trouble_is_retried_and_a_missing_file_is_not(server, target) -> None:
@@ -108,12 +102,25 @@ class BreakingFile:
         send(request, self.body[start : start + arriving], headers, 206 if start else 200)
 
 
-def test_a_cut_transfer_continues_where_it_broke(server, target) -> None:
-    for cut in (1, len(BODY) - 1):
-        server.replies["/file"] = file = BreakingFile([cut])
-        fetch(server.address + "/file", target, silent, DIGEST)
-        assert target.read_bytes() == BODY
-        assert file.ranges == [None, f"bytes={cut}-"]
+STRICT, WEAK, DATED = {"ETag": '"1"'}, {"ETag": 'W/"1"'}, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}
+LAST = len(BODY) - 1
+
+
+@pytest.mark.parametrize(
+    ("arriving", "version", "ranges"),
+    [
+        ([1], STRICT, [None, "bytes=1-"]),
+        ([LAST], STRICT, [None, f"bytes={LAST}-"]),
+        *(([2000, 3000], version, [None] * 3) for version in (WEAK, DATED, {})),
+    ],
+)
+def test_a_cut_transfer_continues_where_it_broke_or_restarts_without_a_strict_version(
+    arriving, version, ranges, server, target
+) -> None:
+    server.replies["/file"] = file = BreakingFile(arriving, version=version)
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert file.ranges == ranges
 
 
 def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
@@ -126,53 +133,37 @@ def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
         assert not target.exists()
 
 
-def test_without_a_strict_version_a_transfer_restarts_from_the_beginning(server, target) -> None:
-    for version in ({"ETag": 'W/"1"'}, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, {}):
-        server.replies["/file"] = file = BreakingFile([2000, 3000], version=version)
-        fetch(server.address + "/file", target, silent, DIGEST)
-        assert target.read_bytes() == BODY
-        assert file.ranges == [None] * 3
+NEW = b"another edition\n" * 3000
+RANGE = STRICT | {"Content-Range": f"bytes 2000-{LAST}/{len(BODY)}"}
 
 
-def breaking_once(answer: Callable[[BaseHTTPRequestHandler], Any]) -> BreakingFile:
-    """A file that breaks once; a request for the rest gets this answer, one for the whole file a correct one."""
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (200, {"ETag": '"2"', "Content-Length": len(NEW)}, NEW),  # the file has changed
+        (416, {"Content-Range": f"bytes */{len(BODY)}"}, b"x" * 100),
+        (206, RANGE | {"Content-Range": f"bytes 1024-{LAST}/{len(BODY)}"}, b"x" * 100),
+        (206, RANGE | {"Content-Range": "bytes 2000-4999/5000"}, b"x" * 100),
+        (206, RANGE | {"ETag": '"2"'}, b"x" * 100),
+    ],
+)
+def test_an_answer_that_is_not_the_rest_of_the_same_file_is_never_appended(
+    status, headers, body, server, target
+) -> None:
+    file = BreakingFile([2000])
 
-    class Breaking(BreakingFile):
-        def __call__(self, request: BaseHTTPRequestHandler) -> None:
-            if "Range" in request.headers:
-                self.ranges.append(request.headers["Range"])
-                answer(request)
-            else:
-                super().__call__(request)
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        if "Range" in request.headers:
+            file.ranges.append(request.headers["Range"])
+            send(request, body, headers, status)
+        else:
+            file(request)
 
-    return Breaking([2000])
-
-
-def test_a_file_that_changes_during_a_transfer_is_downloaded_again_completely(server, target) -> None:
-    new = b"another edition\n" * 3000
-    changed = {"ETag": '"2"', "Content-Length": len(new)}
-    server.replies["/file"] = file = breaking_once(lambda request: send(request, new, changed))
-    fetch(server.address + "/file", target, silent, hashlib.sha256(new).hexdigest())
-    assert target.read_bytes() == new
-    assert file.ranges == [None, "bytes=2000-"]
-
-
-RANGE = {"ETag": '"1"', "Content-Range": f"bytes 2000-{len(BODY) - 1}/{len(BODY)}"}
-WRONG = {
-    "416": (416, {"Content-Range": f"bytes */{len(BODY)}"}),
-    "another start": (206, RANGE | {"Content-Range": f"bytes 1024-{len(BODY) - 1}/{len(BODY)}"}),
-    "another total": (206, RANGE | {"Content-Range": "bytes 2000-4999/5000"}),
-    "changed": (206, RANGE | {"ETag": '"2"'}),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_range_that_is_not_the_rest_of_the_same_file_is_never_appended(wrong, server, target) -> None:
-    status, headers = WRONG[wrong]
-    server.replies["/file"] = file = breaking_once(lambda request: send(request, b"x" * 100, headers, status))
-    fetch(server.address + "/file", target, silent, DIGEST)
-    assert target.read_bytes() == BODY
-    assert file.ranges == [None, "bytes=2000-", None]
+    server.replies["/file"] = reply
+    expected = NEW if body == NEW else BODY
+    fetch(server.address + "/file", target, silent, hashlib.sha256(expected).hexdigest())
+    assert target.read_bytes() == expected
+    assert file.ranges == [None, "bytes=2000-"] + [None] * (body != NEW)
 
 
 # ---- redirects
