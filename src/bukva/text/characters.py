@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 Codes = npt.NDArray[np.uint32]  # (N,) code points
 
-PIECE_CHARS = 1 << 18  # an array of this many code points mostly stays in the processor's cache
-
 
 def code_points(text: str) -> Codes:
     """Return the (n,) code points of a text with n characters."""
