@@ -83,12 +83,8 @@ def test_a_label_names_what_changed_without_sections_that_no_reader_needs(params
 
 
 def test_a_name_that_is_used_again_is_another_experiment():
-    keys = {
-        Experiment("wide", "abc", {"model.n_head": 4}).key,
-        Experiment("wide", "abc", {"model.n_head": 8}).key,
-        Experiment("wide", "abd", {"model.n_head": 8}).key,
-    }
-    assert len(keys) == 3
+    used = ("abc", 4), ("abc", 8), ("abd", 8)
+    assert len({Experiment("wide", commit, {"model.n_head": heads}).key for commit, heads in used}) == 3
 
 
 def test_an_address_is_in_the_parameters_without_its_query(project, params):

@@ -162,26 +162,17 @@ def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(al
     assert stage_seconds(result, "gpt") == 50
 
 
-def test_the_journal_of_a_killed_process_ends_when_it_was_last_written(alone, params):
-    killed, living = JournalWriter("train-gpt", params), JournalWriter("sample", params)
-    killed.metrics({"val_nats_per_char": 3.0}, step=10)
-    assert killed.folder
-    assert killed._file
+def test_the_journal_of_a_killed_process_ends_when_it_was_last_written_and_the_next_one_tidies_it(alone, params):
+    killed = JournalWriter("train-gpt", params)
+    killed.text("samples.txt", "whole")
+    unfinished = killed.folder / "artifacts" / ".samples.txt.part"
+    unfinished.write_text("torn")
+    JournalWriter("sample", params).end("FINISHED")
+    assert unfinished.exists()
+    assert read_journals()[0].status() == ("RUNNING", None)
     killed._file.close()  # as the system does for a process that was killed
     os.utime(killed.folder / FILE, (1000, 1000))
-    found = {entry.start["stage"]: entry.status() for entry in read_journals()}
-    assert found == {"train-gpt": ("KILLED", 1_000_000), "sample": ("RUNNING", None)}
-    living.end("FINISHED")
-
-
-def test_the_next_execution_removes_what_a_killed_one_has_not_finished(alone, params):
-    log = JournalWriter("train-gpt", params)
-    log.text("samples.txt", "whole")
-    unfinished = log.folder / "artifacts" / ".samples.txt.part"
-    unfinished.write_text("torn")
-    JournalWriter("train-gpt", params).end("FINISHED")
-    assert unfinished.exists()  # its process is still running
-    log._file.close()
-    JournalWriter("train-gpt", params).end("FINISHED")
+    assert read_journals()[0].status() == ("KILLED", 1_000_000)
+    JournalWriter("sample", params).end("FINISHED")
     assert not unfinished.exists()
-    assert (log.folder / "artifacts" / "samples.txt").read_text() == "whole"
+    assert (killed.folder / "artifacts" / "samples.txt").read_text() == "whole"
