@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from typing import Any
 
 import pytest
 
@@ -27,38 +26,6 @@ def project(copied) -> Project:
     """The copy, as it was committed."""
     copied.reset()
     return copied
-
-
-def test_mlflow_has_all_of_a_first_run_whose_results_are_those_of_the_commit(template, tmp_path):
-    """Then DVC skips stage publish, whose outputs do not change."""
-    template.run("git", "clone", "-q", ".", str(tmp_path / "bukva"))
-    clone = Project(tmp_path / "bukva")
-    printed = clone.run("dvc", "repro")
-    assert clone.stages_run(printed) == list(STAGES[:-1])
-    assert "Stage 'publish' didn't change, skipping" in printed
-    clone.bukva("scores")  # as make repro does
-    runs, former = shown(clone), shown(template)
-    assert former[""].pop("artifacts") == sorted(
-        [*runs[""].pop("artifacts"), "dvc.lock"]
-    )  # which is that of the commit
-    assert runs == former
-    assert clone.versions() == template.versions()
-    assert clone.run("git", "status", "--porcelain") == ""
-
-
-def shown(project: Project) -> dict[str, dict[str, Any]]:
-    """What the runs of MLflow have, by stage; "" is the whole experiment."""
-    return {
-        run["tags"].get("bukva.stage", ""): {
-            "status": run["status"],
-            "models": len(run["models"]),
-            "points": run["points"],
-            "artifacts": run["artifacts"],
-            "tags": sorted(run["tags"]),
-            "params": run["params"],
-        }
-        for run in project.mlflow()
-    }
 
 
 def test_an_optimizer_that_updates_differently_reruns_the_trainings_and_what_follows_them(project):
