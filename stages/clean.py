@@ -31,7 +31,7 @@ def main() -> None:
         )
         if by_rule:
             named, removed = ", ".join(f"{name} {n:,}" for n, name in by_rule), sum(n for n, _ in by_rule)
-            print(f"clean: removed {count(removed, 'character')} (clean.rules, clean.optional): {named}")
+            print(f"clean: removed {count(removed, 'character')} (clean.rules): {named}")
         if cut := counts["mostly_cut"]:
             by, first = ", ".join(rule.name for rule in rules.cuts), [*cut.items()][:MOST_NAMES]
             named = ", ".join(f"{work} {percent(share)}" for work, share in first)

@@ -144,7 +144,7 @@ def test_each_of_several_mistakes_is_reported():
         ("model.ngram_orders", [], "[] (list) is invalid. The value should have at least 1 item after validation, not "
          "0."),
         ("model.ngram_orders", [5, 5], "[5, 5] contains an item twice. Use each item once."),
-        ("clean.optional", "a", "'a' (str) is invalid. The value should be a valid list."),
+        ("download.extensions", "a", "'a' (str) is invalid. The value should be a valid list."),
         ("sample.prompts", "Мой дядя", "'Мой дядя' (str) is invalid. The value should be auto or a list."),
         ("download.encoding", "windows-1251", "'windows-1251' is another name of cp1251. Use cp1251."),
         ("download.encoding", "latin-1", "'latin-1' is another name of cp1252. Use cp1252."),

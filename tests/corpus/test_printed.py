@@ -57,7 +57,7 @@ def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(pr
 def test_clean_says_how_much_each_rule_removed(printed):
     printed("download", {"a.txt": "Раз,\n\n\nдва. To be, or not to be.\n"})
     said = printed("clean", clean={"rules": "notes"})
-    assert "clean: removed 28 characters (clean.rules, clean.optional): foreign 26, empty_lines 2\n" in said
+    assert "clean: removed 28 characters (clean.rules): foreign 26, empty_lines 2\n" in said
     assert "removed" not in printed("clean", clean={"rules": "none"})
 
 
@@ -66,7 +66,7 @@ def test_clean_says_how_much_lies_outside_the_marks_of_publishers_and_which_work
     printed("download", {"a.txt": f"{WORK}\n{end}x\n", **{f"{name}.txt": f"{OTHER}\n{start}x\n" for name in "bcde"}})
     said = printed("clean", clean={"rules": "publishers"})
     n_chars = len(f"{end}x\n") + 4 * len(f"{OTHER}\n{start}")
-    assert f"clean: removed {n_chars:,} characters (clean.rules, clean.optional): gutenberg {n_chars:,}\n" in said
+    assert f"clean: removed {n_chars:,} characters (clean.rules): gutenberg {n_chars:,}\n" in said
     named = ", ".join(f"-/-/{name} 99.9 %" for name in "bcd")
     assert f"clean: gutenberg removed most of 4 works (clean.rules): {named} and 1 more\n" in said
 

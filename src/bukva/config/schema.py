@@ -172,7 +172,6 @@ class Clean(Section):
 
     rules: Annotated[str, one_of("auto", *RULE_SETS, "none", "file")]
     file: Annotated[str, Field(min_length=1)]
-    optional: Annotated[list[Annotated[str, Field(min_length=1)]], EACH_ONCE]
 
 
 class Tokenize(Section):

@@ -170,5 +170,5 @@ def test_auto_judges_a_russian_book_without_the_english_licence(tmp_path):
         tmp_path / "raw", [(Document("-", "-", "a"), f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}")]
     )
     assert len(LICENCE) > len(RUSSIAN)
-    rules, why = chosen_rules(Clean(rules="auto", file="-", optional=[]), tmp_path / "raw")
+    rules, why = chosen_rules(Clean(rules="auto", file="-"), tmp_path / "raw")
     assert (rules.name, why) == ("notes", "because 100.0 % of the letters are Cyrillic (clean.rules auto)")

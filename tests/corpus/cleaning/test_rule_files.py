@@ -13,9 +13,9 @@ EXAMPLE = RULES.parents[4] / "rules" / "example.yaml"
 ACTIONS = "drop_lines, delete, replace, normalise, cut_to or cut_from"
 
 
-def rules_of(file, *optional):
-    """Return the rule set of a file, with these optional rules."""
-    return assembled("file", file.name, read_entries(file, file.name), list(optional))
+def rules_of(file):
+    """Return the rule set of a file."""
+    return assembled("file", file.name, read_entries(file, file.name))
 
 
 def own(tmp_path, content):
@@ -174,18 +174,25 @@ def test_literary_keeps_what_people_see():
     assert clean(text, rule_set("literary"))[0] == text
 
 
-def test_options_remove_stress_accents_of_cyrillic_vowels_and_latin_passages():
+def literary_and(*names):
+    """Return the rules literary, followed by rules of the example."""
+    files = [(path, path.name) for path in (RULES / "literary.yaml", EXAMPLE)]
+    literary, example = (read_entries(*file) for file in files)
+    return assembled("file", "both", [*literary, *(entry for entry in example if entry.name in names)])
+
+
+def test_rules_of_the_example_remove_stress_accents_of_cyrillic_vowels_and_latin_passages():
     text = "за\u0301мок\nи\u0306 й\u0301 е\u0308 ё\u0301\nе\u0301\u0308 а\u0301\u0301\ncafe\u0301 ќ г\u0301\n"
-    stress = rules_of(RULES / "literary.yaml", "stress_accents")
+    stress = literary_and("stress_accents")
     assert clean(text, stress)[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is not a vowel
     text = "Он сказал:\n  Je vous aime, à 7 h.\nété\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"
-    latin = rules_of(RULES / "literary.yaml", "latin_passages")
+    latin = literary_and("latin_passages")
     assert clean(text, latin)[0] == "Он сказал:\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"
 
 
 @pytest.mark.parametrize(
     "rules",
-    [rules_of(RULES / "literary.yaml", "stress_accents", "latin_passages"), rules_of(EXAMPLE)],
+    [literary_and("stress_accents", "latin_passages"), rules_of(EXAMPLE)],
     ids=["literary", "example"],
 )
 @settings(max_examples=50)

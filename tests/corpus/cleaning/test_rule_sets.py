@@ -24,8 +24,8 @@ def raw(tmp_path):
     return make
 
 
-def chosen(folder, rules, file="-", optional=()):
-    return chosen_rules(Clean(rules=rules, file=str(file), optional=list(optional)), folder)
+def chosen(folder, rules, file="-"):
+    return chosen_rules(Clean(rules=rules, file=str(file)), folder)
 
 
 def name_and_why(*arguments, **options):
@@ -48,7 +48,6 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
     much = raw(16 * kept, (4 * lost).replace("\n", "\r"))
     why = "because notes would remove 20.0 % of the text (clean.rules auto)"
     assert name_and_why(much, "auto") == ("literary", why)
-    assert name_and_why(much, "auto", optional=["latin_passages"])[0] == "literary"
     why = "because notes would remove 40.0 % of the text (clean.rules auto)"  # `indentation` alone removes so much
     assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)
 
@@ -68,26 +67,17 @@ def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, wh
     assert fitting_rules(Counter(text)) == (rules, why)
 
 
-def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_path, monkeypatch):
+def test_an_own_file_is_taken(raw, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n")
+    (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y}\n")
     rules, why = chosen(raw("x"), "file", "own.yaml")
     assert (rules.name, why) == ("file", "from own.yaml")
-    assert clean("xyz\n", rules)[0] == "yz\n"
-    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0])[0] == "z\n"
-    assert rejection(raw("x"), "file", "own.yaml", ["a"]).endswith("own.yaml; use b.")
+    assert clean("xyz\n", rules)[0] == "z\n"
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: '('}\n")
     assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a valid Python reg")
     assert rejection(raw("x"), "file", "none.yaml") == (
         "params.yaml, clean.file: 'none.yaml' is not a file; use the path of a rule file, such as rules/example.yaml."
     )
-
-
-def test_an_unknown_optional_rule_is_rejected(raw):
-    known = "'latin' is not an optional rule of literary.yaml; use stress_accents or latin_passages."
-    none = "'latin' is not an optional rule of notes.yaml; this file has no optional rules, so use []."
-    for rules, sentence in (("literary", known), ("auto", none)):
-        assert rejection(raw("Раз."), rules, optional=["latin"]) == f"params.yaml, clean.optional: {sentence}"
 
 
 @pytest.mark.parametrize(

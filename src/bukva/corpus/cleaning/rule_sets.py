@@ -40,7 +40,6 @@ class Entry(Section):
 
     name: str = ""
     reason: str = ""
-    optional: bool = False  # the rule is applied only if clean.optional names it
     drop_lines: str | None = None
     delete: str | None = None
     replace: str | None = None
@@ -135,8 +134,8 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 @functools.cache
 def rule_set(name: str) -> RuleSet:
-    """Return a rule set of bukva, such as "notes", without its optional rules."""
-    return _load(Clean(rules=name, file="-", optional=[]), name)
+    """Return a rule set of bukva, such as "notes"."""
+    return _load(Clean(rules=name, file="-"), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
@@ -147,7 +146,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
     because `notes` removes every line that contains a Latin letter, and a line may be a whole paragraph.
 
     Raises:
-        BukvaError: the user's rule file has mistakes, or `clean.optional` names an unknown rule.
+        BukvaError: the user's rule file has mistakes.
     """
     name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
     if name == "auto":
@@ -172,18 +171,12 @@ def _load(params: Clean, name: str) -> RuleSet:
     entries = [] if name == "none" else read_entries(file, source)
     if name in ("literary", "notes"):
         entries = [*read_entries(RULES / f"{PUBLISHERS}.yaml", f"{PUBLISHERS}.yaml"), *entries]
-    optional = [entry.name for entry in entries if entry.optional]
-    for wanted in params.optional:
-        if wanted not in optional:
-            which = f"use {one_or_another(optional)}" if optional else "this file has no optional rules, so use []"
-            what = f"{shorten(wanted)} is not an optional rule of {source}"
-            raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
-    return assembled(name, source, entries, params.optional)
+    return assembled(name, source, entries)
 
 
-def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> RuleSet:
-    """Build a rule set from the rules of the rule file `source`, without the optional rules that are not listed."""
-    rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
+def assembled(name: str, source: str, entries: list[Entry]) -> RuleSet:
+    """Build a rule set from the rules of the rule file `source`."""
+    rules = [entry.rule() for entry in entries]
     cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
     line_rules = tuple(rule for rule in rules if not isinstance(rule, Cut))
     return RuleSet(name, source, line_rules, cuts, once=name == "notes")
