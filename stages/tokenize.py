@@ -18,16 +18,10 @@ def main() -> None:
         # check the prompts here, because stage sample only runs after the training
         chosen_prompts(encoded.tokenizer, params.sample, read_json(run.path("cleaning")))
         check_prompts(encoded.tokenizer, params.sample)
-        run.log.metrics(
-            {"vocab_size": len(encoded.tokenizer), "ids": encoded.n_ids, "unknown_chars": encoded.n_unknown}
-        )
+        run.log.metrics({"vocab_size": len(encoded.tokenizer), "ids": encoded.n_ids})
         run.log.artifact(tokens / VOCAB)
         if n := encoded.n_repeated:
             print(f"tokenize: removed {count(n, 'character')} of repeated passages from train (split.duplicates)")
-        if n := encoded.n_unknown:
-            done = "removed" if params.tokenize.unknown == "drop" else "replaced"
-            decided_by = "tokenize.vocabulary, tokenize.unknown"
-            print(f"tokenize: {done} {count(n, 'character')} outside the vocabulary of train ({decided_by})")
         print(
             f"tokenize: {count(encoded.n_ids, 'id')}, vocabulary of {count(len(encoded.tokenizer), 'entry', 'entries')}"
         )

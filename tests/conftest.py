@@ -45,7 +45,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     root = tmp_path_factory.mktemp("embedded")
     download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", rule_set("notes"), "")
-    characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
+    characters = Tokenize(kind="char", vocabulary="all", vocab_size=257)
     tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), read_shares(root / "tokens"))
     return load_splits(root / "split"), len(tokenizer)

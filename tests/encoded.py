@@ -18,7 +18,7 @@ WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "�
 def held_out(folder, kind, split):
     """The held-out text as stage evaluate reads it; clean, tokens and split are in the folder."""
     write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
-    params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
+    params = Tokenize(kind=kind, vocabulary="all", vocab_size=277)
     found = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
     return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer)

@@ -18,7 +18,7 @@ from bukva.corpus.splits.encoding import tokenize
 from bukva.text.splits import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import load_tokenizer
 
-CHAR = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
+CHAR = Tokenize(kind="char", vocabulary="all", vocab_size=257)
 SPLIT = split(0.5, 0.25, 0.25, "contiguous")
 EMPTY = [b"", b"  \n \r\n\t\n", b"\xef\xbb\xbf \n", "\u00a0\u3000\n".encode()]
 

@@ -19,8 +19,8 @@ from bukva.text.splits import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import TOKENIZERS, load_tokenizer
 
 
-def params(kind="char", vocabulary="all", unknown="error"):
-    return Tokenize(kind=kind, vocabulary=vocabulary, unknown=unknown, vocab_size=263)
+def params(kind="char", vocabulary="all"):
+    return Tokenize(kind=kind, vocabulary=vocabulary, vocab_size=263)
 
 
 ALL, TRAIN = params(), params(vocabulary="train")
@@ -96,22 +96,8 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     message = rejection(clean, tmp_path / "tokens", TRAIN)
     assert message.startswith("c/A/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
     assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in message
-    assert message.endswith("; use tokenize.vocabulary=all, or tokenize.unknown=drop or replace.")
+    assert message.endswith("; use tokenize.vocabulary=all.")
     assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the previous outputs are still complete
-
-
-@pytest.mark.parametrize(("unknown", "instead"), [("drop", ""), ("replace", "\ufffd")])
-def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown, instead, tmp_path):
-    works = ["абаёж", "вгѣвёё\n"]  # the first halves, аб and вгѣ, are train
-    lacking = params(vocabulary="train", unknown=unknown)
-    encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", lacking, HALVES)
-    assert encoded.tokenizer.alphabet == "".join(sorted("абвгѣ" + instead))
-    assert encoded.n_unknown == len("ёж") + len("ёё\n")
-    assert joined(tmp_path / "tokens") == "абаxxвгѣвxxx".replace("x", instead)
-    shares, ids = read_shares(tmp_path / "tokens"), np.load(tmp_path / "tokens" / "ids.npy")
-    rows = shares[shares["split"] == "val"]
-    val = [encoded.tokenizer.decode(ids[at : at + n]) for at, n in zip(rows["first_id"], rows["ids"], strict=True)]
-    assert val == ["аxx".replace("x", instead), "вxxx".replace("x", instead)]
 
 
 texts = st.lists(st.text("абв\n😀", max_size=8), min_size=1, max_size=4)

@@ -89,7 +89,6 @@ CountOrZero = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, le=1e6)]  # multiples of the rate must fit into float32
-Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
 EXTENSION = matching(r"\.[^\s./\\]+", "a file extension, such as .py")
@@ -179,7 +178,6 @@ class Tokenize(Section):
 
     kind: Literal["char", "byte", "bpe"]
     vocabulary: Literal["all", "train"]
-    unknown: Unknown
     # at least the 256 bytes and one merge; at most MAX_SYMBOLS of stage tokenize
     vocab_size: Annotated[int, Field(ge=257, le=20_000)]
 

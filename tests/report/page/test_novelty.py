@@ -21,7 +21,7 @@ WORKS["четыре"] = WORKS["один"][300:310] + "Ж" + "".join(RNG.choice(l
 def train(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
     write_collection(folder / "clean", ((Document("п", "А", name), text) for name, text in WORKS.items()))
-    params = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=277)
+    params = Tokenize(kind="char", vocabulary="all", vocab_size=277)
     tokenize(folder / "clean", folder / "tokens", params, section(0.8, 0.1, 0.1, "tail"))
     return read_train(folder / "clean", folder / "tokens")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bukva.config.schema import Split, Tokenize, Unknown
+from bukva.config.schema import Split, Tokenize
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar, with_progress
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 # Chinese text has about 10,000 symbols. The bigram has a weight for every pair of symbols: 1.6 GB for 20,000 symbols,
 # and 160 GB for 200,000.
 MAX_SYMBOLS = 20_000
-REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
 
 class Encoded(NamedTuple):
@@ -31,7 +30,6 @@ class Encoded(NamedTuple):
     tokenizer: Tokenizer
     n_ids: int
     n_repeated: int  # characters that were cut out of train because they also occur in val or test
-    n_unknown: int  # characters of val and test that were dropped or replaced because train lacks them
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
@@ -42,36 +40,34 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     position of the first id of a share in ids.npy, and `ids`, the number of ids of the share.
 
     Raises:
-        BukvaError: the text cannot be divided (see `divide`), or the vocabulary is too large. With
-            `tokenize.unknown=error`, also raised if val or test has a character that is not in the vocabulary.
+        BukvaError: the text cannot be divided (see `divide`), or the vocabulary is too large, or it
+            lacks a character of val or test.
     """
     table, text = read_table(clean), read_text(clean)
     shares = divide(clean, table, split)
     tokenizer = _train_tokenizer(text, shares, tokenize)
     ids, lengths = [np.empty(0, tokenizer.dtype)], np.zeros(len(shares), np.int64)
-    begun, n_unknown = set[str](), 0
+    begun = set[str]()
     with progress_bar("tokenize", _chars(shares)) as show:
         for row, (name, work, start, stop) in enumerate(shares.itertuples(index=False)):
-            share, n = _readable(tokenizer, text[start:stop], tokenize.unknown)
+            share = text[start:stop]
             # The first character of a split shares no id with the second one. An alphabet gives each its own id anyway.
             n_first = 0 if tokenizer.alphabet or name in begun else 1
             try:
                 parts = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
             except BukvaError as error:
                 document = list(documents(table))[work]
-                advice = "use tokenize.vocabulary=all, or tokenize.unknown=drop or replace"
-                raise ParamsError(f"{document.name}: {error}; {advice}.") from None
+                raise ParamsError(f"{document.name}: {error}; use tokenize.vocabulary=all.") from None
             ids += parts
             lengths[row] = sum(map(len, parts))
             if share:
                 begun.add(name)
-            n_unknown += n
             show(stop - start)
     with atomic_folder(target) as folder:
         save_ids(folder / "ids.npy", np.concatenate(ids))
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
-    return Encoded(tokenizer, int(lengths.sum()), len(text) - _chars(shares), n_unknown)
+    return Encoded(tokenizer, int(lengths.sum()), len(text) - _chars(shares))
 
 
 def _train_tokenizer(text: str, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
@@ -80,8 +76,6 @@ def _train_tokenizer(text: str, shares: "pd.DataFrame", tokenize: Tokenize) -> T
     if (tokenize.kind, tokenize.vocabulary) != ("char", "all"):
         train = shares.loc[shares["split"] == "train", ["start", "stop"]]
         texts = [text[start:stop] for start, stop in train.itertuples(index=False)]
-        if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
-            texts.append(REPLACEMENT)
     shown = with_progress(texts, "tokenize: learning the vocabulary", sum(map(len, texts)))
     tokenizer = TOKENIZERS[tokenize.kind].train(shown, tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
@@ -94,13 +88,3 @@ def _train_tokenizer(text: str, shares: "pd.DataFrame", tokenize: Tokenize) -> T
 
 def _chars(shares: "pd.DataFrame") -> int:
     return int((shares["stop"] - shares["start"]).sum())
-
-
-def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
-    """Drop or replace the characters of a text that are not in the alphabet of the tokenizer."""
-    if unknown == "error" or tokenizer.alphabet is None:
-        return text, 0
-    lacking = set(text).difference(tokenizer.alphabet)
-    instead = REPLACEMENT if unknown == "replace" else ""
-    readable = text.translate({ord(char): instead for char in lacking}) if lacking else text
-    return readable, sum(map(text.count, lacking))
