@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,10 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     from ray import tune
 
     _enter(sweep)
-    last: dict[str, Any] = {}
-
-    def report(point: dict[str, Any]) -> None:
-        last.update(point)
-        tune.report(point)
-
+    last = {}
     if not commit_of(sweep.ref(name)):
         with slot_for(sweep, name) as folder:
-            _run_dvc(name, settings, folder, report)
+            last = _run_dvc(name, settings, folder)
             _save(sweep, name, folder)
     scores = json.loads(file_at(commit_of(sweep.ref(name)), paths()["metrics"]))
     tune.report(last | {"val": scores[MODEL][SPLIT], "finished": True})
@@ -128,18 +123,22 @@ def _share_cache(project: Path, folder: Path) -> None:
         settings.setdefault("cache", {})["dir"] = os.path.relpath(cache)
 
 
-def _run_dvc(name: str, settings: Sequence[str], folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
-    """Run DVC in `folder`, and report each new score on val."""
+def _run_dvc(name: str, settings: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Run DVC in `folder`, report each new score on val to Tune, and return the last one."""
+    from ray import tune
+
     curve = folder / trained_models()[MODEL].curve
     committed, reported = _scorings(curve), list[dict[str, Any]]()
 
     def report_new() -> None:
-        if (points := _scorings(curve)) != committed:
-            for point in points[len(reported) :]:
-                report(point)
-                reported.append(point)
+        points = _scorings(curve)
+        for point in points[len(reported) :] if points != committed else ():
+            tune.report(point)
+            reported.append(point)
 
-    run_experiment(name, settings, log=sweeps_root() / "logs" / f"{name}.log", folder=folder, while_running=report_new)
+    log = sweeps_root() / "logs" / f"{name}.log"
+    run_experiment(name, settings, log=log, folder=folder, while_running=report_new)
+    return reported[-1] if reported else {}
 
 
 def _scorings(curve: Path) -> list[dict[str, Any]]:
