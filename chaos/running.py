@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 120.0  # limit for every wait, long enough for a busy machine
+TIMEOUT_SECONDS = 600.0  # limit for every wait, long enough for a busy machine
 POLL_SECONDS = 0.02
 
 

@@ -328,7 +328,7 @@ def _link_all(path: Path, link: Path) -> None:
 
 
 def _link(path: str | Path, link: str | Path) -> None:
-    """Create a hard link to a file, or a copy. It does not change later, because bukva never modifies output files."""
+    """Create a hard link to a file, or a copy. The content stays, because output files are replaced, never modified."""
     Path(link).unlink(missing_ok=True)
     try:
         os.link(os.path.realpath(path), link)  # DVC can be configured to put symbolic links in the workspace
