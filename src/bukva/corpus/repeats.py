@@ -66,7 +66,7 @@ class Windows:
         return ends
 
     def find(self, text: Codes, spans: Spans) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield where the windows occur within a span of a text, in ascending order and in pieces.
+        """Yield where the windows occur within a span of a text, in any order and in pieces.
 
         Each of k occurrences has its position in `text`, its row in `spans`, and the number of the window. These are
         three (k,) arrays.
@@ -76,9 +76,7 @@ class Windows:
             at = at[np.argsort(hashes[at])]  # numpy looks up ascending hashes several times faster
             numbers = np.searchsorted(self.hashes[:-1], hashes[at])  # of an equal hash, or of another one
             is_equal = self.hashes[numbers] == hashes[at]
-            at, numbers = at[is_equal], numbers[is_equal]
-            order = np.argsort(at)
-            at, numbers = start + at[order], numbers[order]
+            at, numbers = start + at[is_equal], numbers[is_equal]
             rows = np.searchsorted(spans[:, 0], at, side="right") - 1
             is_inside = (rows >= 0) & (at + self.n <= spans[rows, 1])
             yield at[is_inside], rows[is_inside], numbers[is_inside]

@@ -109,24 +109,16 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
 
 
-LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
-
-
-@pytest.fixture
-def raw(tmp_path):
-    """Write eleven works. Two are empty; one has a long line."""
-    texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
-    texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]
-    write_collection(tmp_path / "raw", [(Document("-", "-", f"{n:02}"), text) for n, text in enumerate(texts)])
-    return tmp_path / "raw"
-
-
-def test_every_removed_character_of_a_collection_is_counted(raw):
-    report = clean_collection(raw, raw.with_name("clean"), "literary")
-    assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
-
-
 def test_a_line_end_is_not_a_text_that_is_left(tmp_path):
     write_collection(tmp_path / "raw", [(Document("-", "-", "a"), "31415\n92653\n")])
     with pytest.raises(BukvaError, match=r"'notes' removes the whole text \(rule delete: 10 characters"):
         clean_collection(tmp_path / "raw", tmp_path / "clean")
+
+
+def test_examples_of_a_rule_come_from_as_many_works_as_possible(tmp_path):
+    lines = {"a": "1\n2\n3\n4\n", "b": "5\n6\n", "c": "ж\n", "d": "7\n8\n"}
+    write_collection(tmp_path / "raw", [(Document("-", "-", name), text) for name, text in lines.items()])
+    examples = clean_collection(tmp_path / "raw", tmp_path / "clean")["examples"]
+    assert set(examples) == {"delete"}
+    shown = [(one["work"], one["line"], one["removed"]) for one in examples["delete"]]
+    assert shown == [("-/-/a", 1, "1"), ("-/-/b", 1, "5"), ("-/-/d", 1, "7"), ("-/-/a", 2, "2"), ("-/-/b", 2, "6")]

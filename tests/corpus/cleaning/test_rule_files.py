@@ -158,11 +158,6 @@ def test_literary_removes_what_people_do_not_see():
     assert clean("и\u0306 е\u00ad\u0308\u200d \t\r", rule_set("literary"))[0] == "й ё\n"
 
 
-def test_literary_lets_the_end_of_a_page_separate_words():
-    text = "\fодин\fдва\x0b\fтри \fчетыре\f\f пять\f\n\f\n\f\fшесть\n"
-    assert clean(text, rule_set("literary"))[0] == "один два три четыре пять\n\nшесть\n"
-
-
 def test_literary_keeps_what_people_see():
     text = (
         "«Куда?» — спросил он…\n— 1812 год, — “да”, 'нет' (№ 5).\n"

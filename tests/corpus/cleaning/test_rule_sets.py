@@ -90,6 +90,7 @@ def test_an_own_file_is_taken(raw, tmp_path, monkeypatch):
         ("one\x0b\x0b\u2028two\n", "one two\n"),
         ("page\n\x0cnext page\n", "page\nnext page\n"),
         ("end \u2029of\u2029 it\x0c\n", "end of it\n"),
+        ("\fодин\fдва\x0b\fтри \fчетыре\f\f пять\f\n\f\n\f\fшесть\n", "один два три четыре пять\n\nшесть\n"),
     ],
 )
 def test_literary_removes_terminal_codes_whole_and_keeps_words_apart_at_breaks(raw, text, cleaned):

@@ -33,7 +33,7 @@ def texts(folder, shares, name):
     return [joined[start:stop] for start, stop in shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy()]
 
 
-def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else(tmp_path):
+def test_what_val_and_test_share_with_train_is_reported_or_cut_out_of_train_and_nothing_else(tmp_path):
     first, second, third = text_of(0), text_of(1000), text_of(2000)
     works = {
         "a": first[:-11] + PASSAGE + first[-11:],  # in test
@@ -51,6 +51,11 @@ def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else
     assert not any(PASSAGE[at : at + 31] in kept for at in range(len(PASSAGE) - 30))
     assert len(PASSAGE) <= len(before) - len(kept) <= len(PASSAGE) + 62
     assert kept.count(second[101:201]) == 2
+    before, after = (report(tmp_path, table, shares) for shares in (whole, cut))
+    for n in ("32", "64"):
+        assert before["test"]["in_train"][n] > 0
+        assert after["test"]["in_train"][n] == 0
+    assert json.loads(json.dumps(after)) == after
 
 
 def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
@@ -64,28 +69,7 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
 
-# ---- reports/split.json
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    """Write two works. The end of the first work, which is test, repeats a passage of the second work."""
-    first, second = text_of(0), text_of(1000)
-    works = {
-        Document("poems", "Блок", "a", "1908"): first[:-11] + PASSAGE + first[-11:],
-        Document("prose", "Чехов", "b", "1890-1891"): second[:501] + PASSAGE + second[501:],
-    }
-    return tmp_path / "clean", write_collection(tmp_path / "clean", ((work, text) for work, text in works.items()))
-
-
-def test_what_of_test_stands_in_train_is_reported_and_cut_out(corpus):
-    folder, table = corpus
-    keep, remove = (split(0.8, 0.1, 0.1, duplicates=kind) for kind in ("keep", "remove"))
-    before, after = (report(folder, table, divide(folder, table, chosen)) for chosen in (keep, remove))
-    for n in ("32", "64"):
-        assert before["test"]["in_train"][n] > 0
-        assert after["test"]["in_train"][n] == 0
-    assert json.loads(json.dumps(after)) == after
+# ---- what is reported
 
 
 def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the_reason(tmp_path):
