@@ -14,7 +14,7 @@ from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_all
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.ledger import COPY, DIGITS, FILE, Ledger, Trained, Try, append
-from bukva.compare.results import STAGE, read_results, results_of
+from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Estimate
 from bukva.compare.statistics.judging import LOOKS, Look, decide, noise_floor
 from bukva.compare.statistics.settings import expected_luck
@@ -237,10 +237,14 @@ def finish(ledger: Ledger) -> Comparison:
 
 
 def _setting(name: str, model: str) -> Setting:
-    """Return the experiment `name` with all finished trainings in the project that differ from it only in the seed."""
     [result] = results_of([name])
     check_has(result, model, SPLIT)
-    return replace(groups([result, *read_results(experiments())], model)[0], name=name)
+    return _with_experiments(name, [result], model)
+
+
+def _with_experiments(name: str, results: Sequence[Result], model: str) -> Setting:
+    """Return `results`, and all finished experiments that differ from them only in the seed, as one setting."""
+    return replace(groups([*results, *read_results(experiments())], model)[0], name=name)
 
 
 def _recorded(trained: Trained, model: str) -> Setting:
@@ -280,7 +284,7 @@ def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
     _check_checkout(setting, n)
     for seed in _missing(setting, n):
         _train(setting, seed, print_line)
-        setting = _recorded(Trained(setting.name, setting.key), setting.model)
+        setting = _with_experiments(setting.name, [member.result for member in setting.members], setting.model)
         if seed not in setting.seeds:
             raise BukvaError(
                 f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
