@@ -23,7 +23,7 @@ from bukva.report.comparison import score_of
 from bukva.report.page import attention_section, results, text
 from bukva.report.page.experiment import Experiment
 from bukva.report.page.render import render
-from bukva.report.page.results import Card, uncertainty_card
+from bukva.report.page.results import Card, accuracy_cards, uncertainty_card
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
@@ -132,6 +132,7 @@ def _cards(board: Leaderboard, best: Mapping[Hashable, Any]) -> list[Card]:
     return [
         Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best['setting'].name}"),
         uncertainty_card(mean),
+        *accuracy_cards(best["setting"].result.metrics[MODEL].get("accuracy")),
         Card("Against the baseline", difference or f"{mean:.3f}", gain, verdict),
     ]
 

@@ -54,6 +54,12 @@ def uncertainty_card(bits: float) -> Card:
     return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among this many equally likely characters")
 
 
+def accuracy_cards(accuracy: float | None) -> list[Card]:
+    """Return a card with the accuracy of the GPT, if it was computed."""
+    meaning = f"of the characters of {SPLIT} are the GPT's likeliest guess"
+    return [] if accuracy is None else [Card("Accuracy", percent(accuracy), meaning)]
+
+
 def cards(experiment: Experiment) -> list[Card]:
     """Return the headline numbers of a result."""
     gpt, counted = experiment.rows["gpt"], experiment.rows[experiment.table["best_counted"]]
@@ -61,11 +67,10 @@ def cards(experiment: Experiment) -> list[Card]:
     gain = gpt.bits[SPLIT] - counted.bits[SPLIT]
     seconds = stage_seconds(experiment.result, "gpt")
     interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
-    guess = f"of the characters of {SPLIT} are the GPT's likeliest guess"
     return [
         Card("Score", f"{gpt.bits[SPLIT]:.3f}", f"bits per character on {SPLIT}{interval}"),
         uncertainty_card(gpt.bits[SPLIT]),
-        *([] if gpt.accuracy is None else [Card("Accuracy", percent(gpt.accuracy), guess)]),
+        *accuracy_cards(gpt.accuracy),
         Card(
             "Against counting",
             signed(gain),
