@@ -13,7 +13,7 @@ from torch import nn
 from bukva.models.attention import attend_explicit
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of
-from bukva.report.page.attention_section import section
+from bukva.report.page import build
 from bukva.studies.attention_charts import attention_report, weights_of_heads
 from bukva.studies.attention_study import ablate_heads, default_sentence, leak, scale_table, score_by_context, study
 from bukva.studies.heads import DIFFUSE, averaging_kernel, replaced_kernels
@@ -120,10 +120,12 @@ def test_random_scores_have_the_variance_of_the_head_size_without_the_scale_and_
 
 @pytest.fixture(scope="module")
 def studied(found, tmp_path_factory):
-    """The folder of the study."""
-    folder = tmp_path_factory.mktemp("studied") / "attention"
-    attention_report(found, folder, "digest")
-    return folder
+    """A project with the study."""
+    root = tmp_path_factory.mktemp("studied")
+    attention_report(found, root / "reports/attention", "digest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "project_root", lambda: root)
+        yield
 
 
 def drawn(spec):
@@ -138,7 +140,7 @@ def drawn(spec):
 
 @pytest.mark.slow
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
-    page = section(studied, "digest")
+    page = build.attention("digest")
     assert len(page["weights"]) == LAYERS * HEADS
     for (name, spec), (layer, head) in zip(page["weights"].items(), np.ndindex(LAYERS, HEADS), strict=True):
         assert name == f"layer {layer + 1}, head {head + 1}: {page['rows'][layer][1 + head]}"
@@ -147,7 +149,7 @@ def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
 
 @pytest.mark.slow
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
-    page = section(studied, "digest")
+    page = build.attention("digest")
     [(whole, *rows)] = page["worth"]["datasets"].values()
     assert (whole["label"], whole["value"]) == ("all heads", round(found["worth"]["all_uniform"], 3))
     lost = dict(zip(page["weights"], np.ravel(found["worth"]["heads_uniform"]), strict=True))
@@ -164,9 +166,8 @@ def test_more_heads_are_drawn_than_altair_draws_by_default(found):
 
 @pytest.mark.slow
 def test_the_weights_of_another_model_are_not_shown(studied):
-    page = section(studied, "of another")
-    assert page["missing"].startswith("The attention of this GPT has not been studied. Run `bukva attention`")
-    assert list(page) == ["missing"]
+    assert build.attention("digest")
+    assert build.attention("of another") == {}
 
 
 @pytest.mark.slow

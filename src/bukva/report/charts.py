@@ -1,19 +1,13 @@
 """Build the charts as Vega-Lite specifications.
 
-A browser draws the charts on HTML pages, and vl-convert writes them as PNG files. Texts and lines have the text color
-of the page (currentColor). Column `colour` of a chart's data has the color of each row; tooltips show all other
-columns. Every chart has a description for screen readers.
+Texts and lines have the text color of the page (currentColor). Column `colour` of a chart's data has the color of each
+row; tooltips show all other columns. Every chart has a description for screen readers.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
-import vl_convert
-
-from bukva.core.files import atomic_file
 
 Spec = dict[str, Any]
 # By default, Altair refuses data of more than 5,000 rows. The attention weights of eight heads per layer have more.
@@ -38,9 +32,6 @@ BITS = "bits per character"
 TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks; a chart narrower than 300 pixels has fewer
 BEGINNING = 0.3  # fraction of a training whose losses are not shown, because they are much higher than later losses
 FONT_SIZE = 13  # pixels; the text of a page has 16
-WIDTH = 700  # pixels before scaling: width of the PNG of a chart that fills its container on a page
-SCALE = 1.25  # scale factor of PNGs
-WHITESPACE_SYMBOLS = {"\n": "⏎", " ": "␣", "\t": "⇥"}
 # number formats of tooltips by column
 FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "value": "+.3f", "weight": ".2f"}
 
@@ -162,23 +153,6 @@ def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
     ]
 
 
-def visible(text: str) -> str:
-    """Replace newlines, spaces and tabs by visible symbols, and other unprintable characters by codes like U+200B."""
-    return "".join(
-        WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
-    )
-
-
-def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
-    """Draw a dashed horizontal line at `value` of the axis `y`, with `label` above its right end."""
-    name = str(y.shorthand).partition(":")[0]
-    base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
-    line = base.mark_rule(strokeDash=[4, 4], color=COLORS["counted"])
-    return line + base.mark_text(align="right", dy=-8, color="currentColor").encode(
-        x=alt.value("width"), text="label:N"
-    )
-
-
 def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     """Style an Altair chart and convert it to a Vega-Lite specification.
 
@@ -205,16 +179,3 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     )
     spec: Spec = styled.to_dict()
     return spec
-
-
-def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write each chart as a PNG file in `folder`, black on white, with its name in `charts` as the file name.
-
-    On one machine, the same chart always gives the same bytes.
-    """
-    for name, spec in charts.items():
-        drawn = {**spec, "background": "white"}
-        if spec.get("width") == "container":
-            drawn |= {"width": WIDTH, "autosize": "pad"}
-        with atomic_file(folder / f"{name}.png") as unfinished:
-            unfinished.write_bytes(vl_convert.vegalite_to_png(drawn, scale=SCALE))

@@ -13,20 +13,24 @@ from bukva.compare.leaderboard import SPLIT, Leaderboard, leaderboard
 from bukva.compare.ledger import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root, sha256, write_text
+from bukva.core.files import project_root, read_json, sha256, write_text
 from bukva.core.words import count
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import charts, judge
 from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
-from bukva.report.page import attention_section, results, text
+from bukva.report.page import results, text
 from bukva.report.page.experiment import Experiment
 from bukva.report.page.render import render
 from bukva.report.page.results import Card, accuracy_cards, uncertainty_card
 from bukva.text.ids import bits
 
-STUDY = Path("reports/attention")
+STUDY = Path("reports/attention/attention.json")
+NOT_STUDIED = (
+    "The attention of this GPT has not been studied. Run `bukva attention` to study the GPT of the last run (this "
+    "takes half a minute). To study another experiment, run `dvc exp apply` first."
+)
 OVERVIEW = "experiments.html"  # file name; in the same folder as the page of the last run
 MODEL = "gpt"
 
@@ -83,11 +87,19 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             losses=results.losses(experiment),
             samples=text.samples(experiment),
             predictors=results.predictors(experiment),
-            attention=attention_section.section(project_root() / STUDY, sha256(weights)),
+            attention=attention(sha256(weights)),
+            not_studied=NOT_STUDIED,
             anatomy=text.anatomy_of(experiment),
             corpus=text.corpus(experiment, experiment.read("split_report")),
             lineage=results.lineage(experiment),
         )
+
+
+def attention(model: str) -> dict[str, Any]:
+    """Return what `bukva attention` wrote for the page, or {} if it studied no GPT whose weights have this digest."""
+    file = project_root() / STUDY
+    study = read_json(file) if file.exists() else {}
+    return dict(study.get("page", {})) if study.get("digest") == model else {}
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
