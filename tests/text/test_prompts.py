@@ -1,15 +1,8 @@
 """Prompts and the sentence for `bukva attention` are encodable, or are rejected with advice."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 import yaml
-from dvc.utils.hydra import apply_overrides
-from imports import SHIPPED
 
-from bukva.config.load import read_params
 from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError
 from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
@@ -76,15 +69,6 @@ def test_a_newline_that_the_shell_left_as_two_characters_is_named_with_the_comma
         [r"\n"],
         True,
     )
-
-
-def test_the_command_that_the_advice_names_passes_a_newline(tmp_path):
-    option = subprocess.run(
-        ["bash", "-c", """printf %s $'sample.prompts=["\\n"]'"""], capture_output=True, text=True, check=True
-    ).stdout
-    changed = Path(shutil.copy(SHIPPED, tmp_path))
-    apply_overrides(changed, [option])
-    assert read_params(changed).sample.prompts == ["\n"]
 
 
 def chosen(tokenizer, letters, openings=()):
