@@ -9,7 +9,7 @@ from tiny import TOKENIZER, WITH_MEMORY, V, recipe, splits
 from bukva.backends import attach, backend_of
 from bukva.backends.base import Backend
 from bukva.backends.cpu import forks
-from bukva.backends.cpu.backend import CPUBlock
+from bukva.backends.cpu.sublayers import CPUBlock
 from bukva.backends.device import Machine
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, Block, GPTConfig

@@ -46,13 +46,6 @@ def test_threads_are_as_given_or_the_processes_share_the_cores(monkeypatch):
         assert torch.get_num_threads() == threads
 
 
-def test_products_are_in_the_precision_of_the_machine():
-    x = torch.ones(2, 2)
-    for dtype in (torch.bfloat16, torch.float32):
-        with Machine(torch.device("cpu"), dtype).autocast():
-            assert (x @ x).dtype == dtype
-
-
 def test_on_a_gpu_algorithms_are_deterministic_and_new_memory_is_left_as_it_is(monkeypatch):
     calls = {}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

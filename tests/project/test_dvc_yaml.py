@@ -108,9 +108,8 @@ def test_what_a_stage_imports_lies_in_its_deps_or_cannot_change_an_output(stage)
 
 def test_what_a_listed_folder_holds_can_change_an_output():
     from bukva.backends import BACKENDS
-    from bukva.training.optimizers import OPTIMIZERS
 
-    by_name = [*BACKENDS.values(), *OPTIMIZERS.values()]
+    by_name = BACKENDS.values()
     used = {module for stage in STAGES[:-1] for module in code_of(stage)}
     used |= {other for module in by_name for other in {module, *reached(module, except_for=PLUMBING)}}
     listed = {dep for stage in STAGES[:-1] for dep in code_deps(stage)}

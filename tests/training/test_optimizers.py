@@ -95,12 +95,9 @@ def test_muon_updates_the_matrices_of_the_blocks_and_adamw_the_rest_by_the_numbe
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_parameter_is_updated_once_only_matrices_decay_and_all_gradients_are_dropped(name):
+def test_every_parameter_is_updated_once_and_only_matrices_decay(name):
     for model in (gpt(), gpt(tie_weights=True, bias=True), Bigram(BigramConfig(13, 5))):
         optimizers = build_optimizer(model, recipe(optimizer=name, weight_decay=0.3))
         decays = {id(p): group["weight_decay"] for group in optimizers.param_groups for p in group["params"]}
         assert decays == {id(p): 0.3 if p.dim() >= 2 else 0.0 for p in model.parameters()}
         assert sum(len(group["params"]) for group in optimizers.param_groups) == len(decays)
-        model(torch.zeros(1, 3, dtype=torch.int64)).sum().backward()
-        optimizers.zero_grad()
-        assert all(parameter.grad is None for parameter in model.parameters())

@@ -21,11 +21,7 @@ BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.ba
 
 
 def backend_of(machine: Machine) -> Backend:
-    """Return the backend for the device of `machine`.
-
-    The result is the plain backend, which changes nothing, if params.yaml turns backends off (`machine.is_plain`), or
-    if there is no backend for this kind of device.
-    """
+    """Return the backend for the device of `machine`, or the plain one if params.yaml turns backends off."""
     name = BACKENDS.get(machine.device.type)
     if machine.is_plain or name is None:
         return Backend()
@@ -41,11 +37,7 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Turn the transformer blocks of a GPT into the faster blocks of the machine's backend, in place.
-
-    The weights, their names and the results stay the same. Other models are left unchanged. A later call can attach
-    another backend.
-    """
+    """Turn the transformer blocks of a GPT into those of the machine's backend, in place. The weights stay the same."""
     if isinstance(model, GPT):
         for block in model.blocks:
             block.__class__ = backend_of(machine).block

@@ -1,4 +1,4 @@
-"""Define the interface of backends. The base class `Backend` is the plain backend, which changes nothing."""
+"""The interface of backends. The base class `Backend` is the plain backend, which changes nothing."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,20 +16,16 @@ Update = Callable[[Iterable[Batch]], Tensor]
 
 
 class Optimizer(Protocol):
-    """The methods of an optimizer that backends call."""
+    """The methods of `Optimizers` (bukva.training) that backends call."""
 
-    def tensors(self) -> list[Tensor]:
-        """Return all tensors of the optimizer's state."""
+    def tensors(self) -> list[Tensor]: ...
 
-    def make_capturable(self, device: torch.device) -> None:
-        """Store the learning rate in a tensor on `device`. A captured CUDA graph then reads the current rate."""
+    def make_capturable(self, device: torch.device) -> None: ...
 
 
 class TrainingJob(NamedTuple):
     """Information about a training run for its backend.
 
-    model: the model to train.
-    optimizer: the optimizer of the model.
     batch_shape: number of windows in a batch, and number of ids in a window.
     n_updates: number of updates in the whole run, including updates before an interruption.
     numerics: facts that affect rounding and are not in `Machine.numerics`. Backends add them; checkpoints keep them.
@@ -52,13 +48,9 @@ class Backend:
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
-        """Start worker processes, and yield the process group of this process and the workers.
-
-        Each worker calls `work` with its own `Group` object, which contains the worker's rank. The plain backend starts
-        no workers.
-        """
+        """Start worker processes, each of which calls `work` with its own `Group` object, and yield that of rank 0."""
         yield ALONE
 
     def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:  # noqa: ARG002
-        """Return a faster function with the same result as `update`. The plain backend returns `update` itself."""
+        """Return a faster function with the same result as `update`."""
         return update

@@ -1,7 +1,6 @@
 """Choose the device, the precision and the number of threads for computing models."""
 
 import os
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ MOST_ON_CPU = 25_000_000  # a model on a GPU with at most this many parameters g
 class Machine:
     """The device and the precision with which models are computed.
 
-    device: CPU or GPU.
     dtype: type of the matrix products in training. Scores and generated text are always computed in float32.
     is_plain: whether models run in plain torch, without the faster code of bukva.backends (`compute.backend: plain`).
     """
@@ -29,15 +27,8 @@ class Machine:
     dtype: torch.dtype
     is_plain: bool = False
 
-    def autocast(self) -> AbstractContextManager[None]:
-        """Return a context manager in which matrix products are computed in `dtype`."""
-        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
-
     def numerics(self) -> dict[str, str]:
-        """Return everything that affects how sums are rounded, by name. An example is the version of torch.
-
-        Training amplifies rounding differences. If one of these values differs, the same seed may give another model.
-        """
+        """Return what affects how sums are rounded, by name. If it differs, the same seed may give another model."""
         return {
             "torch": torch.__version__.partition("+")[0],
             "numpy": np.__version__,
@@ -52,11 +43,8 @@ class Machine:
 def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_deterministic: bool = True) -> Machine:
     """Choose a device and a precision that the hardware supports, and configure torch for the whole process.
 
-    This function sets the number of threads. On a GPU, it can also turn on deterministic algorithms. With
-    `compute.device: cpu`, it hides all GPUs from this process.
-
     Args:
-        compute: section `compute` of params.yaml.
+        compute: section `compute` of params.yaml. With `device: cpu`, all GPUs are hidden from this process.
         local_rank: number of this process among the training processes on this machine. It selects the GPU.
         local_size: number of training processes on this machine. They share the cores.
         is_deterministic: whether only deterministic algorithms are allowed on a GPU.

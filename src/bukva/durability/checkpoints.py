@@ -43,10 +43,9 @@ class Checkpoints:
         self._reported = ""  # the problem that was reported last
 
     def clear_finished(self) -> None:
-        """Remove the checkpoints of finished runs of this stage. Call this method when a run starts.
+        """Remove the checkpoints of finished runs of this stage, except if this run will write the same outputs again.
 
-        A finished run with the fingerprint of this run keeps its checkpoints if its outputs are not in dvc.lock. Then
-        DVC was killed before it recorded them, and this run uses the checkpoints to write the outputs again.
+        This is the case if dvc.lock does not have them, because DVC was killed before it recorded them.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
@@ -54,10 +53,7 @@ class Checkpoints:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:
-        """Mark the run as finished when its outputs, among them the loss curve, are written.
-
-        If no DVC process will record the outputs, remove the checkpoints instead.
-        """
+        """Mark the run as finished. Without a DVC process that will record its outputs, remove the checkpoints."""
         if "DVC_STAGE" not in os.environ:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
@@ -66,10 +62,9 @@ class Checkpoints:
             write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
     def write(self, step: int, state: Any) -> bool:
-        """Write a checkpoint of `state`, the training state after `step` updates. Keep only the last KEPT checkpoints.
+        """Write a checkpoint of `state`, the training state after `step` updates, and return whether this succeeded.
 
-        Return whether the checkpoint was written. If writing fails, training continues, and a message on stderr gives
-        the reason. The message is not repeated if the next write fails for the same reason.
+        If it fails, a message on stderr gives the reason, once. Only the last KEPT checkpoints are kept.
         """
         try:
             if not self._acquire_lock():
@@ -164,19 +159,11 @@ def unpack(content: bytes) -> Any:
 
 
 def checkpoints_root() -> Path:
-    """Return the folder that contains all checkpoint folders.
-
-    This folder is in the original repository, even if DVC runs the experiment in a temporary copy of the repository.
-    """
+    """Return the folder of all checkpoints, in the original repository also if DVC runs a copy of it."""
     return project_root() / ".bukva" / "checkpoints"
 
 
 def seconds_between() -> float:
-    """Return the time between checkpoints in seconds: the variable BUKVA_CHECKPOINT_SECONDS, or 30 if it is not set.
-
-    Raises:
-        BukvaError: BUKVA_CHECKPOINT_SECONDS is negative or not a number.
-    """
     text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", "30")
     try:
         return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)

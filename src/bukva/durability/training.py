@@ -52,13 +52,10 @@ def trained(
 
 
 class StopSignal:
-    """Handler of SIGINT and SIGTERM. The first signal requests a stop. A second one ends the process immediately.
-
-    signal: number of the first signal, or 0 if no signal was received.
-    """
+    """Handler of SIGINT and SIGTERM. The first signal requests a stop. A second one ends the process immediately."""
 
     def __init__(self) -> None:
-        self.signal = 0
+        self.signal = 0  # number of the first signal, or 0 if no signal was received
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
@@ -116,7 +113,7 @@ class Durability(Callback):
             print(f"Interrupted after step {state.step}. {what}", file=sys.stderr, flush=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Save the final state. If DVC is killed before it records the outputs, the next run writes them from it."""
+        """Save the final state. The next run writes the outputs from it if DVC was killed before it recorded them."""
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 

@@ -1,7 +1,4 @@
-"""The interface of training callbacks, and two callbacks.
-
-`CurveFile` writes the loss curve to a CSV file. `StopAfter` stops a training early.
-"""
+"""The interface of training callbacks, and two callbacks that stages and measurements need."""
 
 # ruff: noqa: ARG002 (these methods do nothing)
 
@@ -18,25 +15,16 @@ COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "le
 
 
 class Callback(Protocol):
-    """Interface of a callback, which the training loop calls at the start, after each update, and at the end.
-
-    By default, all methods do nothing. A subclass overrides the methods that it needs.
-    """
+    """Interface of a callback, whose methods do nothing by default."""
 
     # the `return` statements show mypy that the methods are not abstract
 
     def on_start(self, state: TrainState) -> None:
-        """Called once, before the loop scores the validation split or makes an update.
-
-        `state` is new, or was restored from a checkpoint.
-        """
+        """Called once, before anything is scored or updated. `state` is new, or was restored from a checkpoint."""
         return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Called for the untrained model, and after every update.
-
-        A callback can set `state.stop_requested` to stop the training.
-        """
+        """Called for the untrained model, and after every update. `state.stop_requested` stops the training."""
         return
 
     def on_end(self, state: TrainState) -> None:
@@ -45,10 +33,7 @@ class Callback(Protocol):
 
 
 class StopAfter(Callback):
-    """Callback that stops a training after update `n_updates`.
-
-    The learning rate follows the schedule of the full training.
-    """
+    """Callback that stops a training after update `n_updates`. The learning rate is that of the full training."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
@@ -60,19 +45,18 @@ class StopAfter(Callback):
 class CurveFile(Callback):
     """Callback that writes the loss curve to the CSV file `path`, after each scoring of the validation split.
 
-    The first row describes the untrained model and has no training loss. The file is also written at the end of the
-    training. So if the file was deleted, resuming a finished training restores it.
+    The first row describes the untrained model and has no training loss.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Write the file if the validation split was scored after this update."""
         if progress.val_nats_per_char is not None:
             self.on_end(state)
 
     def on_end(self, state: TrainState) -> None:
+        """Write the file, which may have been deleted since a finished training was interrupted."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(COLUMNS)

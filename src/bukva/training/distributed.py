@@ -1,9 +1,8 @@
 """Data-parallel training: several processes train one model with torch.distributed, on one or several machines.
 
-Each process has a copy of the whole model. It computes its part of every batch and of every validation score. The
-gradients are all-reduced, so all processes make the same update. The batches do not depend on the number of processes.
-So the loss curve does not depend on this number either, except for rounding. The launcher of torch (the program behind
-`torchrun`) starts the processes. If one process fails, the launcher stops the others.
+Each process has a copy of the whole model, and computes its part of every batch and of every validation score. The
+gradients are all-reduced, so all processes make the same update. Except for rounding, the loss curve does not depend on
+the number of processes. The launcher of torch (the program behind `torchrun`) starts and stops the processes.
 """
 
 import contextlib
@@ -28,14 +27,9 @@ MAX_PER_CORE = 4  # maximum number of processes per core; more processes would o
 
 @dataclass(frozen=True)
 class Distributed(Group):
-    """Group of processes that communicate through torch.distributed."""
+    """Group of processes that communicate through torch.distributed. Each of them updates all parameters."""
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the scalar loss `nats` and all gradients over all processes, in one all-reduce.
-
-        Every process replaces the gradients of `parameters` by the sums. Return the summed loss, and the norm of all
-        summed gradients together.
-        """
         learned = [parameter for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])
         self._all_reduce(flat)
@@ -45,13 +39,11 @@ class Distributed(Group):
         return nats.squeeze(), norm_of(parameters)
 
     def sum(self, value: float) -> float:
-        """Return the sum of `value` over all processes."""
         total = torch.tensor(value, dtype=torch.float64, device=self._device)
         self._all_reduce(total)
         return float(total)
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the `content` of rank 0 in every process. The arguments of the other processes are ignored."""
         size = int(self.sum(len(content) if self.is_leader else 0))
         if not size:
             return b""
@@ -74,7 +66,7 @@ class Distributed(Group):
 
 
 def is_launched() -> bool:
-    """Return whether this process was started by torch's launcher, through `launch` or the command `torchrun`."""
+    """Return whether torch's launcher has started this process, through `launch` or the command `torchrun`."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -139,14 +131,11 @@ def launch(processes: int) -> bool:
 
 @contextlib.contextmanager
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
-    """Connect this process to the other processes of a training, and yield the group of all these processes.
-
-    The group contains only this process if torch's launcher started no other process.
+    """Connect this process to the other processes that torch's launcher has started, and yield the group of all.
 
     Args:
         processes: expected number of processes (train_gpt.processes in params.yaml).
-        device: value of compute.device in params.yaml. The processes communicate through NCCL if they train on GPUs,
-            and otherwise through gloo.
+        device: compute.device in params.yaml. Processes on GPUs communicate through NCCL, and others through gloo.
 
     Raises:
         BukvaError: the launcher started a different number of processes.

@@ -1,7 +1,6 @@
 """The training loop, `run_training`. All stages and studies train their models with it.
 
-The loop itself does not print, log, write files or read the clock. Callbacks do this: they print, log, write the loss
-curve and save checkpoints. A callback can also stop the training.
+The loop itself does not print, log, write files or read the clock. Callbacks do this, and can stop the training.
 """
 
 import functools
@@ -42,11 +41,7 @@ ScoreVal = Callable[[LanguageModel, Group], float]
 class Task:
     """One training job: model factory, batches, validation and settings.
 
-    build: function that builds the model. It draws the initial weights from torch's global random generator.
-    windows: batches of the training split.
-    score_val: function that returns the loss on the validation split, in nats per character.
-    recipe: hyperparameters of the training.
-    machine: device and precision of the training.
+    build: function that draws the initial weights from torch's global random generator.
     n_val: number of ids of the validation split.
     chars_per_id: mean number of characters that an id of the training split encodes; 1 for a character tokenizer.
     ngrams: folder that may contain saved n-gram counts of the training split. Only models with n-grams use them.
@@ -74,10 +69,9 @@ class Task:
         ngrams: Path | None = None,
         group: Group = ALONE,
     ) -> Self:
-        """Return the task that trains a new model with the configuration `config` on `splits["train"]`.
+        """Return the task that trains a new model on `splits["train"]`, and scores it on `splits["val"]`.
 
-        The validation loss is computed on `splits["val"]` with sliding windows (bukva.models.window_rule). If the split
-        has more than MAX_SCORED_IDS ids, only excerpts with about MAX_SCORED_IDS ids in total are scored.
+        If val has more than MAX_SCORED_IDS ids, only excerpts with about MAX_SCORED_IDS ids in total are scored.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
@@ -100,19 +94,12 @@ class Task:
         return TrainingJob(state.model, state.optimizer, shape, self.recipe.n_steps, state.numerics)
 
     def chars_seen(self, step: int) -> int:
-        """Return the number of characters in the batches of the first `step` updates.
-
-        A character that occurs in several batches counts several times.
-        """
-        return round(step * self.windows.ids_per_step * self.chars_per_id)
+        """Return the number of characters in the batches of the first `step` updates, repeated ones included."""
+        return round(step * self.windows.batch_size * self.windows.block_size * self.chars_per_id)
 
 
 def start(task: Task) -> TrainState:
-    """Build the model and the optimizer, and return the training state before the first update.
-
-    If the model has n-grams, also count the n-grams of the training split, or load their saved counts. The initial
-    weights depend only on the model's configuration and the seed.
-    """
+    """Return the training state before the first update. The initial weights depend only on the config and the seed."""
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
     if model.ngrams:
@@ -124,12 +111,9 @@ def start(task: Task) -> TrainState:
 def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
     """Train the model of `state`, which is new or restored from a checkpoint. Update `state` in place.
 
-    The validation split is scored before the first update, every `recipe.eval_every` updates, and after update
-    `recipe.n_steps`. `state.best_weights` are the weights with the lowest validation loss.
-
-    The training ends after update `recipe.n_steps`. It ends earlier if a callback requests a stop, or if the validation
-    loss has not improved for a long time (see `out_of_patience`). Callbacks are called in the order of `callbacks`, and
-    only in the process of rank 0.
+    The validation split is scored before the first update, every `recipe.eval_every` updates, and after the last. The
+    training ends after update `recipe.n_steps`. It ends earlier if a callback requests a stop, or if the validation
+    loss has not improved in the last `recipe.patience` scorings. Callbacks are called in the process of rank 0 only.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
@@ -157,10 +141,11 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
         # for a CPU, each micro-batch is prepared when it is needed: in the background, it would take a core away
         return pinned(batch) if task.machine.device.type == "cuda" else batch
 
+    patience = recipe.patience * recipe.eval_every or math.inf  # in updates
     plain = functools.partial(update, state, recipe, task.machine, group)
     make_update = backend_of(task.machine).prepare_update(task.job(state), plain, group)
     for step, batch in prefetched(read, range(state.step + 1, recipe.n_steps + 1)):
-        if state.stop_requested or out_of_patience(state, recipe):
+        if state.stop_requested or step - 1 - state.best_step >= patience:
             break
         rate = learning_rate(step, recipe)
         seed_step(recipe.seed, step, group.rank)
@@ -182,15 +167,13 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
 def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, batch: Iterable[Batch]) -> Tensor:
     """Update the weights once. `batch` contains the micro-batches that this process computes.
 
-    Returns:
-        (2,) float64 tensor with two numbers for the whole batch of all processes: the mean loss in nats per id, and the
-        norm of the gradient before clipping. The tensor stays on the device, because reading it would make the CPU wait
-        for the GPU.
+    Return a (2,) float64 tensor with the mean loss of the whole batch in nats per id, and the norm of the gradient
+    before clipping. The tensor stays on the device, because reading it would make the CPU wait for the GPU.
     """
-    state.optimizer.zero_grad()
+    state.model.zero_grad()
     nats = torch.zeros((), device=machine.device)
     for part in batch:
-        with machine.autocast():
+        with torch.autocast(machine.device.type, machine.dtype, enabled=machine.dtype != torch.float32):
             loss = state.model.loss(*(tensor.to(machine.device, non_blocking=True) for tensor in part))
         loss = loss * (len(part[0]) / recipe.batch_size)
         loss.backward()  # accumulates gradients
@@ -207,11 +190,8 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
 def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     """Score the validation split, append a point to the loss curve `state.curve`, and return the point.
 
-    If the loss is the lowest so far, copy the weights to `state.best_weights`. Reset the running sums of the
-    training loss and the gradient norm. `rate` is the learning rate of the last update.
-
-    Raises:
-        DivergedError: the loss is NaN or infinite, or the train loss exceeds EXPLODED times the first val loss.
+    If the loss is the lowest so far, copy the weights to `state.best_weights`. `rate` is the learning rate of the last
+    update.
     """
     val = task.score_val(state.model, group)
     train = norm = None
@@ -231,14 +211,6 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     return state.curve[-1]
 
 
-def out_of_patience(state: TrainState, recipe: TrainGPT) -> bool:
-    """Return whether the validation loss did not improve in the last `recipe.patience` scorings.
-
-    With `patience=0`, return False.
-    """
-    return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
-
-
 # ---- learning rate and random seed of a step
 
 
@@ -246,8 +218,7 @@ def learning_rate(step: int, recipe: TrainGPT) -> float:
     """Return the learning rate of update `step`, counted from 1.
 
     The rate rises linearly over the first `warmup_steps` updates. Then it falls linearly to `decay_to` times
-    `learning_rate` at the last update. With `decay_to=1`, the rate stays constant after the warmup. A cosine schedule
-    gave worse results (docs/dev/log.md).
+    `learning_rate` at the last update.
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps
@@ -257,11 +228,9 @@ def learning_rate(step: int, recipe: TrainGPT) -> float:
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's global random generators for one step in the process of rank `rank`.
+    """Seed torch's global random generators, from which initial weights and dropout are drawn, for one step.
 
-    The initial weights and dropout are drawn from these generators. The random numbers of a step depend only on the
-    arguments of this function. So checkpoints do not store the states of the generators, and drawing random numbers
-    between two steps does not change the training.
+    So checkpoints need not store generators, and random numbers drawn between two steps do not change the training.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms, because it also tries absent devices

@@ -13,10 +13,7 @@ from bukva.training.optimizers.adamw import Optimizers
 
 
 class DivergedError(BukvaError):
-    """Error for a training that has diverged.
-
-    The loss, the gradient or a weight is NaN or infinite, or the training loss has become far larger than at the start.
-    """
+    """The loss, the gradient or a weight is NaN or infinite, or the train loss is far larger than at the start."""
 
     def __init__(self, step: int, learning_rate: float, what: str) -> None:
         super().__init__(f"the training diverged at step {step}, learning rate {learning_rate:.3g}: {what}")
@@ -24,14 +21,10 @@ class DivergedError(BukvaError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a training after update `step`.
-
-    The losses and the gradient norm are None unless the validation split was scored after this update.
+    """Progress of a training after update `step`. The losses are None unless val was scored after this update.
 
     chars_seen: number of characters in all batches so far.
-    learning_rate: learning rate of update `step`.
     train_nats_per_char: mean training loss since the previous validation score; None before the first update.
-    val_nats_per_char: validation loss.
     best_val_nats_per_char: lowest validation loss so far.
     gradient_norm: norm of the gradient before clipping, as a mean over the same updates as `train_nats_per_char`.
     """
@@ -46,11 +39,12 @@ class Progress:
 
 
 class TrainState:
-    """The state of a training that a checkpoint contains: model, optimizer, step, best weights, loss curve and so on.
+    """The state of a training, which is all that is needed to resume it.
 
-    Nothing else is needed to resume a training. The order of the data, the learning rates and dropout depend only on
-    the hyperparameters, the seed and the step.
+    The order of the data, the learning rates and dropout depend only on the hyperparameters, the seed and the step.
     """
+
+    SAVED = ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples", "numerics")
 
     def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
@@ -73,35 +67,23 @@ class TrainState:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint, as nested dictionaries and lists of tensors, numbers and strings."""
-        return {
+        return {name: getattr(self, name) for name in self.SAVED} | {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
-            "sums": self.sums,
-            "updates": self.updates,
-            "best_step": self.best_step,
-            "best_val": self.best_val,
-            "best_weights": self.best_weights,
             "curve": [dataclasses.asdict(progress) for progress in self.curve],
-            "samples": self.samples,
-            "numerics": self.numerics,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Restore the state from `saved`, a return value of `state_dict`."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples", "numerics"):
+        for name in self.SAVED:
             setattr(self, name, saved[name])
         self.sums = self.sums.to(next(self.model.parameters()).device)
         self.curve = [Progress(**values) for values in saved["curve"]]
 
     def check_finite(self, learning_rate: float) -> None:
-        """Check that the loss, the gradient and all weights are finite. A checkpoint is written only after this check.
-
-        Raises:
-            DivergedError: a value is NaN or infinite. The message names the value and gives `learning_rate`.
-        """
+        """Raise DivergedError if the loss, the gradient or a weight is NaN or infinite."""
         for name, value in zip(("loss", "gradient"), self.sums.tolist(), strict=True):
             if not math.isfinite(value):
                 raise DivergedError(self.step, learning_rate, f"the {name} is NaN or infinite")

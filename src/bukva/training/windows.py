@@ -1,8 +1,4 @@
-"""Select the text windows of each training batch, and prepare the batches for the model.
-
-A window is a section of consecutive ids of the training split. The windows of a batch depend only on the seed and the
-step, so a checkpoint does not store a position in the text.
-"""
+"""Select the windows of each training batch, which depend only on the seed and the step, and read them ahead."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -24,10 +20,8 @@ T = TypeVar("T")
 class Windows:
     """Training batches: each batch has `batch_size` windows, and each window has `block_size` consecutive ids of `ids`.
 
-    The (N,) `ids` must be longer than a window, N > block_size. With `order="epoch"`, each epoch skips a random number
-    of ids at the start of the text, and cuts the rest into adjacent windows. It uses every window once, in random
-    order. With `order="random"`, as in the lecture notes, each window starts at a random position, and all positions
-    are equally likely.
+    With `order="epoch"`, each epoch skips a random number of ids, cuts the rest of the text into adjacent windows, and
+    uses each once, in random order. With `order="random"`, as in the lecture notes, windows start at random positions.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
@@ -37,25 +31,17 @@ class Windows:
         self.order, self.seed = order, seed
         # number of windows of an epoch, which fit after any start position; a short text still has one window
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
-        self._epoch = functools.lru_cache(maxsize=2)(
-            self._draw_epoch
-        )  # a batch may begin in one epoch and end in the next
-
-    @property
-    def ids_per_step(self) -> int:
-        """Number of ids in the windows of one update."""
-        return self.batch_size * self.block_size
+        # a batch may begin in one epoch and end in the next
+        self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
     def batch(
         self, step: int, rank: int = 0, size: int = 1, n: int = 1, ngrams: NgramMemory | None = None
     ) -> Iterator[Batch]:
         """Yield the micro-batches of update `step`, counted from 1, that one process computes.
 
-        The windows of the whole batch are divided equally among `size` processes. If this is not possible, the first
-        processes get one more window. The windows of the process `rank` are then divided into `n` micro-batches.
-
-        A micro-batch has the arguments of `LanguageModel.loss`: the ids of its windows, (b, T), the id that follows
-        each of them, (b, T), and with `ngrams`, the predictions of the n-grams.
+        The windows of the whole batch are divided among `size` processes, and those of the process `rank` into `n`
+        micro-batches. A micro-batch has the arguments of `LanguageModel.loss`: the ids of its windows, (b, T), the id
+        that follows each of them, (b, T), and with `ngrams`, the predictions of the n-grams.
         """
         n_before, T = ngrams.n_before if ngrams else 0, self.block_size
         starts = self.starts(step)
@@ -74,7 +60,6 @@ class Windows:
         return np.concatenate([self._epoch(int(each))[indices[epochs == each]] for each in np.unique(epochs)])
 
     def _draw_epoch(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the start positions of all windows of epoch `number` in their order."""
         rng = self._rng(number)
         n_offsets = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
         return rng.integers(n_offsets) + self.block_size * rng.permutation(self.n_windows)
@@ -90,10 +75,7 @@ def pinned(batch: Iterable[Batch]) -> list[Batch]:
 
 
 def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:
-    """Yield each step together with the result of `read(step)`.
-
-    While the caller uses a result, a background thread reads the result of the next step.
-    """
+    """Yield each step with the result of `read(step)`, which a background thread reads while the last one is used."""
     with ThreadPoolExecutor(1) as pool:
         pending = [pool.submit(read, step) for step in steps[:1]]
         for step in steps:

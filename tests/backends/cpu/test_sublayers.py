@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from bukva.backends.cpu import sublayers
-from bukva.backends.cpu.backend import CPUBlock
-from bukva.backends.cpu.sublayers import add_attention, add_mlp
+from bukva.backends.cpu.sublayers import CPUBlock, add_attention, add_mlp
 from bukva.models.attention import (
     LayerCache,
     attend_fused,

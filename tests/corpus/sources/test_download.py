@@ -411,14 +411,6 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     assert list(texts_in(target).values()) == ["да"]
 
 
-def test_a_file_larger_than_the_memory_is_left_out(source, target, monkeypatch) -> None:
-    write(source, {"a.txt": "x", "b.md": "да"})
-    read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: bytes(2**60) if path.name == "a.txt" else read(path))
-    assert noted(source, target) == ["Left out 1 file because of errors: books/a.txt (does not fit into memory)."]
-    assert list(texts_in(target).values()) == ["да\n"]
-
-
 def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(source, target) -> None:
     write(source, {name: '{"text": "Ёж"}'.encode("cp1251") for name in ("a.txt", "b.md", "c.jsonl")})
     get(target, path=source, encoding="cp1251")

@@ -1,13 +1,12 @@
 """Train one model on all cores of a CPU with one forked process for each core. The processes share memory.
 
-torch normally divides each operation among threads. The threads wait for each other after each operation, hundreds of
-times in an update. In a small model, they wait longer than they compute. Here each process computes a part of the batch
-instead, and processes wait for each other only three times in an update: before the gradients are summed, before the
-loss and the gradient norm are summed, and after the weights are updated. Each process updates a part of the weights, as
-in the "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
+Threads would wait for each other after each operation, hundreds of times in an update, which takes longer than the
+computations of a small model. Here each process computes a part of the batch, and processes wait for each other only
+three times in an update: before the gradients are summed, before the loss and the gradient norm are summed, and after
+the weights are updated. Each process updates a part of the weights (Rajbhandari et al. 2020, "ZeRO").
 
-Workers are forked when training starts, so they can read the text and its n-gram counts without copying them. Workers
-end when training ends. If one process dies, the others exit at the next barrier.
+Workers are forked when training starts, so they can read the text and its n-gram counts without copying them. If one
+process dies, the others exit at the next barrier.
 """
 
 import contextlib
@@ -33,12 +32,11 @@ MIN_IDS_PER_WORKER = 256  # a process that computes fewer ids of a batch costs m
 
 @dataclass(frozen=True)
 class Forks(Group):
-    """A group of forked processes. Each process has its own object. Rank 0 is the process that forked the others.
+    """A group of forked processes. Rank 0 is the process that forked the others.
 
     owners: for each parameter, the rank of the process that updates it.
     gradients: (n, N) in shared memory, the gradients of n processes for N weights.
-    numbers: iterator that alternates between two buffers, (n, 2) each. The buffers are in shared memory and are used to
-        sum one or two numbers over all processes.
+    numbers: alternates between two buffers in shared memory, (n, 2) each, to sum numbers over all processes.
     sockets: in rank 0, the sockets to all other processes. In another process, the socket to rank 0.
     """
 
@@ -48,10 +46,6 @@ class Forks(Group):
     sockets: Sequence[socket.socket] = ()
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Add up the gradients of all processes for each parameter that this process updates (see `owners`).
-
-        The gradients of all other parameters become None. `Group.sum_gradients` explains the arguments and the result.
-        """
         buffers = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
         with_gradient = [
             each for each in zip(parameters, buffers, self.owners, strict=True) if each[0].grad is not None
@@ -72,11 +66,6 @@ class Forks(Group):
         return totals[0].float(), totals[1].sqrt().float()
 
     def barrier(self) -> None:
-        """Wait until all processes have called this method.
-
-        Raises:
-            BukvaError: one of the processes has ended.
-        """
         try:
             if not self.is_leader:
                 self.sockets[0].sendall(b".")
@@ -90,7 +79,6 @@ class Forks(Group):
             raise BukvaError(f"One of the {self.size} training processes has died. Run the same command to resume.")
 
     def sum(self, value: float) -> float:
-        """Return the sum of `value` over all processes."""
         total = torch.tensor(value, dtype=torch.float64)
         self._sum(total)
         return float(total)
@@ -104,11 +92,7 @@ class Forks(Group):
 
 
 def n_forks(batch_size: int, block_size: int) -> int:
-    """Return the number of processes that should train on this machine, including this one. 1 means no workers.
-
-    A batch has `batch_size` windows of `block_size` ids each. All processes get the same number of windows, so
-    `batch_size` is divisible by the result.
-    """
+    """Return the number of processes that should train on this machine, by which `batch_size` is divisible."""
     # CUDA does not survive a fork, and outside Linux, some system libraries do not survive it
     if sys.platform != "linux" or torch.cuda.is_initialized():
         return 1
@@ -122,13 +106,8 @@ def forked(
 ) -> Iterator[Group]:
     """Fork n - 1 worker processes, and yield the process group. The workers are killed when the with block ends.
 
-    In the with block, every process uses one thread.
-
-    Args:
-        n: number of processes, including this one.
-        work: function that each worker calls with its own `Group` object. The worker exits when `work` returns.
-        parameters: the weights to train. They are moved to shared memory.
-        states: the optimizer's tensors. They are moved to shared memory.
+    Each worker calls `work` with its own `Group` object. Every process uses one thread. The weights to train and the
+    tensors of the optimizer, `parameters` and `states`, are moved to shared memory.
     """
     for tensor in [*parameters, *states]:
         tensor.data = _shared_memory(tensor.nbytes).view(tensor.dtype).view_as(tensor).copy_(tensor.data)
@@ -164,7 +143,7 @@ def forked(
 
 
 def _shared_memory(n_bytes: int) -> Tensor:
-    """Return an (n_bytes,) tensor of uint8 in memory that this process shares with processes that it forks later."""
+    """Return an (n_bytes,) tensor of uint8 in memory that processes share which are forked later."""
     return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=torch.uint8)
 
 

@@ -24,7 +24,7 @@ from numba.extending import overload
 from torch import Tensor, nn
 
 from bukva.core.compiled import compiled_sums
-from bukva.models.attention import EPSILON, attend_fused
+from bukva.models.attention import EPSILON, LayerCache, attend_fused
 from bukva.models.gpt import Block, relu_squared
 
 Array = npt.NDArray[Any]  # float32, or bf16 that is stored as uint16
@@ -33,6 +33,23 @@ Floats = npt.NDArray[np.float32]
 f32, i32, u16, u32 = np.float32, np.int32, np.uint16, np.uint32
 LOWEST, HIGHEST = i32(-(2**31)), i32(2**31 - 1)
 COLUMNS = 32  # attention weights are computed in blocks of this many columns, which suits vector instructions
+
+
+class CPUBlock(Block):
+    """A transformer block of a GPT. Compiled loops compute it in training, and plain torch in all other calls."""
+
+    def forward(
+        self,
+        x: Tensor,
+        cos_sin: Tensor | None = None,
+        cache: LayerCache | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        is_float = x.device.type == "cpu" and x.dtype == torch.float32
+        if cache is None and torch.is_grad_enabled() and is_float and serves(self):
+            x = add_mlp(self, add_attention(self, x, cos_sin))
+            return x if wanted is None else x[wanted]
+        return super().forward(x, cos_sin, cache, wanted)
 
 
 def serves(block: Block) -> bool:

@@ -41,12 +41,6 @@ class RecordedUpdate:
 
     If the capture fails, the plain `update` is called for every batch. A message on stderr says whether a graph is
     used, and why.
-
-    Args:
-        job: the training run. Its optimizer will keep the learning rate in a tensor on the device.
-        update: function that makes one update without a graph.
-        generator: the device's random number generator, which dropout uses.
-        recorder: captures and replays the update.
     """
 
     def __init__(self, job: TrainingJob, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
@@ -58,7 +52,6 @@ class RecordedUpdate:
         self.make: Update = self._first
 
     def __call__(self, batch: Iterable[Batch]) -> Tensor:
-        """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm."""
         return self.make(batch)
 
     def _first(self, batch: Iterable[Batch]) -> Tensor:

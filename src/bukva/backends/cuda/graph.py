@@ -44,15 +44,9 @@ class Recorder(Protocol):
 class GraphedUpdate:
     """Update function that is captured once and then replayed for every batch.
 
-    To capture the update, call `warm_up` and then `capture`. Both methods restore the weights, the optimizer and the
-    random generator. So every update of a run is a replay, and a resumed run gives the same bytes as an uninterrupted
-    run.
-
-    Args:
-        update: function that makes one update without a graph.
-        changed: all tensors that `update` changes: the weights and the optimizer's state.
-        generator: the device's random number generator, which dropout uses.
-        recorder: captures and replays the update.
+    To capture the update, call `warm_up` and then `capture`. Both methods restore `changed`, all tensors that `update`
+    changes, and the random generator of the device, which dropout uses. So every update of a run is a replay, and a
+    resumed run gives the same bytes as an uninterrupted run.
     """
 
     def __init__(
@@ -64,12 +58,9 @@ class GraphedUpdate:
         self.replay: Replay | None = None
 
     def warm_up(self, batch: Sequence[Batch]) -> Exception | None:
-        """Run a few updates on a copy of `batch`, then undo what they have changed.
+        """Run a few updates on a copy of `batch`, from which the captured update will read, then undo their changes.
 
-        The copy is kept, because the captured update reads its input from there.
-
-        Returns:
-            The error if an update failed, else None.
+        Return the error if an update failed, else None.
         """
         device = self.generator.device
         self.fixed = [tuple(tensor.to(device, copy=True) for tensor in part) for part in batch]
@@ -85,11 +76,7 @@ class GraphedUpdate:
         return self._try_and_undo(record)
 
     def __call__(self, batch: Iterable[Batch]) -> Tensor:
-        """Make one update from the micro-batches of a batch. Return a (2,) tensor: loss and gradient norm.
-
-        Raises:
-            ValueError: no update was captured, or the captured batch had another shape.
-        """
+        """Make one update. Raise ValueError if no update was captured, or the captured batch had another shape."""
         tensors = [tensor for part in batch for tensor in part]
         if self.replay is None or [tensor.shape for tensor in tensors] != [fixed.shape for fixed in self.inputs]:
             raise ValueError("no update was captured for a batch of this shape")

@@ -39,14 +39,21 @@ SETTINGS = {
 def fetch_dataset(
     dataset: str, revision: str, pattern: str, is_read: Callable[[Path], bool], folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Download the files of a dataset whose paths match `pattern` into a new folder, in which they keep their paths.
+    """Download files of a dataset into a new folder, in which they keep their paths.
 
-    `*` matches any text, including `/`. Files whose type `is_read` rejects are left out. `revision` is the hash of a
-    commit. After an error, the caller must delete the folder.
+    After an error, the caller must delete the folder.
+
+    Args:
+        dataset: name of the dataset on the hub, as owner/name.
+        revision: hash of a commit (40 hexadecimal digits).
+        pattern: pattern for the paths of the files. `*` matches any text, including `/`.
+        is_read: whether files with the type of a path can be read. Other files are not downloaded.
+        folder: the new folder.
+        on_bytes: progress callback, called after each file.
 
     Raises:
-        BukvaError: the hub cannot be reached; the dataset, the commit or matching files do not exist; or a file differs
-            from its digest in the commit.
+        BukvaError: the hub cannot be reached; the dataset, the commit or matching files do not exist; `revision` is not
+            the hash of a commit; or a file differs from its digest in the commit.
     """
     os.environ.update(SETTINGS)
     import httpx2

@@ -1,7 +1,4 @@
-"""The optimizer AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"), and `Optimizers`.
-
-`Optimizers` combines several optimizers, for example Muon and AdamW.
-"""
+"""The optimizer AdamW (Loshchilov and Hutter 2019), and `Optimizers`, which combines several optimizers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +23,7 @@ class Optimizers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameter groups of all optimizers, in one list."""
+        """Parameter groups of all optimizers."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def tensors(self) -> list[Tensor]:
@@ -35,12 +32,12 @@ class Optimizers:
         return [tensor for state in states for tensor in state.values()]
 
     def step(self) -> None:
-        """Update the parameters once, with all optimizers."""
+        """Update the parameters once."""
         for optimizer in self.optimizers:
             optimizer.step()
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of all optimizers for the next updates."""
+        """Set the learning rate of the next updates."""
         if self._rate is not None:
             self._rate.fill_(rate)
             return
@@ -48,23 +45,15 @@ class Optimizers:
             group["lr"] = rate
 
     def make_capturable(self, device: torch.device) -> None:
-        """Store the learning rate in a tensor on `device`.
-
-        A CUDA graph that was captured once can then read a new learning rate in each replay.
-        """
+        """Store the learning rate in a tensor on `device`, from which a CUDA graph reads it in each replay."""
         self._rate = torch.zeros((), device=device)
         for group in self.param_groups:
             group["lr"] = self._rate
             if "capturable" in group:  # without this flag, torch's optimizers raise an error during capture
                 group["capturable"] = True
 
-    def zero_grad(self) -> None:
-        """Set all gradients to None."""
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-
     def state_dict(self) -> list[dict[str, Any]]:
-        """Return the states of all optimizers for a checkpoint, one dictionary per optimizer."""
+        """Return the states of all optimizers for a checkpoint."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
@@ -75,8 +64,8 @@ class Optimizers:
             self.make_capturable(self._rate.device)
 
 
-def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for Muon)
-    """Build AdamW for all parameters of a model. The argument `dtype` is not used."""
+def build(model: LanguageModel, recipe: TrainGPT, _: torch.dtype) -> Optimizers:
+    """Build AdamW for all parameters of a model."""
     return Optimizers([adamw(list(model.parameters()), recipe)])
 
 

@@ -3,16 +3,11 @@
 Before each update, the momentum of a matrix is replaced by the nearest matrix with orthonormal rows or columns. So the
 update is equally large in all directions, even in directions that are rare in the gradients.
 
-Sources:
-    Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks": Nesterov momentum and the
-        Newton-Schulz iteration.
-    Amsel et al. 2025, "The Polar Express": choice of the coefficients.
-    Liu et al. 2025, "Muon is scalable for LLM training": scale of the updates. Muon's updates become as large as
-        AdamW's, so both optimizers use the same learning rate and weight decay.
+Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks" (Nesterov momentum and the
+Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (choice of the coefficients); Liu et al. 2025, "Muon is
+scalable for LLM training" (updates as large as AdamW's, so that both use the same learning rate and weight decay).
 
-torch.optim.Muon updates one matrix at a time. This implementation updates all matrices of the same shape in one batch.
-On a GPU, torch's `_foreach` functions process all tensors of a list in one kernel.
-If a parameter contains several stacked matrices, each of them is orthogonalized on its own.
+torch.optim.Muon updates one matrix at a time. Here all matrices of the same shape are updated in one batch.
 """
 
 from collections import defaultdict
@@ -43,8 +38,7 @@ MOMENTUM = 0.95
 def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimizers:
     """Build Muon for the weight matrices of hidden layers, and AdamW for all other parameters.
 
-    AdamW updates vectors (gains and biases), embeddings and the output layer. Muon does not update embeddings and the
-    output layer, because each of their rows belongs to a single character.
+    Muon does not update embeddings and the output layer, because each of their rows belongs to a single character.
     """
     hidden = model.hidden_matrices()
     groups: list[dict[str, Any]] = [
@@ -57,10 +51,10 @@ def build(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype) -> Optimiz
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Orthogonalize n matrices approximately. `matrices` has the shape (n, rows, columns).
+    """Orthogonalize n matrices, (n, rows, columns), approximately.
 
-    Return matrices with the same singular vectors, and with singular values between 0.7 and 1.2. The singular values of
-    `matrices` should be between 0.004 and 1.
+    The result has the same singular vectors, and singular values between 0.7 and 1.2, if those of `matrices` are
+    between 0.004 and 1.
     """
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT.contiguous() if tall else matrices  # keeps `gram` small: short side by short side
@@ -74,12 +68,8 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Optimizer that updates weight matrices by their orthogonalized momentum.
 
-    Args:
-        groups: parameter groups. In each group, `n_stacked` is the number of matrices that are stacked along the rows
-            of each parameter.
-        lr: learning rate.
-        weight_decay: decoupled weight decay, as in AdamW. In each update, it is multiplied by the learning rate.
-        dtype: precision of the matrix products. bfloat16 is sufficient.
+    In each parameter group, `n_stacked` is the number of matrices that are stacked along the rows of each parameter.
+    The weight decay is decoupled, as in AdamW. `dtype` is the precision of the matrix products; bfloat16 is sufficient.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float, weight_decay: float, dtype: torch.dtype) -> None:

@@ -83,8 +83,6 @@ class TextFile:
         except BadEncodingError as error:
             advice = "Set download.encoding, convert the file (`iconv -f cp1251 -t utf-8`), or remove it"
             raise BadTextError(self.display_name, str(error), advice) from None
-        except MemoryError:
-            raise BadTextError(self.display_name, "does not fit into memory", "Split it") from None
         if encoding not in ("utf-8", self.encoding):
             self.note("files_in_detected_encoding", encoding)
         return text
