@@ -13,15 +13,14 @@ import pytest
 from imports import ROOT
 from ruamel.yaml import YAML
 
-from bench import jobs, measure, rows
+from bench import jobs, rows
 from bench.measure import Outcome
 from bench.plain import gpt, nanogpt
 from bukva.core.files import sha256
 from bukva.corpus.sources import download
 from chaos.project import WORK as SAMPLE
-from chaos.project import Project
 
-IN_CLONES = ("default", "training", "repro", "ruslit")  # repro: tests/dvc/test_story.py
+IN_CLONES = ("default", "training", "repro", "ruslit")  # training shares all code of default; its sizes take minutes
 AT_FULL_LENGTH = ("default", "generation", "counting", "repro", "ruslit")  # others train longer
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
@@ -43,17 +42,6 @@ def mirror(tmp_path_factory):
     ruslit.update(folders={"poems": download.folder_digest(folder / "tree" / "poems")}, encodings={})
     YAML().dump(sources, folder / "sources.yaml")
     return folder
-
-
-@pytest.fixture(scope="module")
-def project(mirror, tmp_path_factory):
-    """A small project, for the rows that measure DVC in a clone; these texts are its corpora."""
-    small = Project(tmp_path_factory.mktemp("project") / "bukva")
-    small.folder.mkdir()
-    small.create()
-    shutil.copy(mirror / "sources.yaml", small.folder / "src/bukva/corpus/sources/sources.yaml")
-    small.commit("small texts")
-    return small.folder
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +87,6 @@ def measured(name, scratch):
 @pytest.mark.parametrize("name", sorted(rows.ROWS.keys() - IN_CLONES))
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
-
-
-@pytest.mark.nightly
-def test_a_row_of_updates_runs_in_a_small_project(small, scratch, project, monkeypatch):
-    monkeypatch.setattr(measure, "ROOT", project)
-    measured("training", scratch)
 
 
 @pytest.mark.slow
