@@ -34,7 +34,8 @@ def test_the_guesses_are_the_likeliest_of_all_ids(text, at_once, monkeypatch):
     for work in text.passages("val", ORDER - 1):
         for i in range(work.n_context, len(work.ids)):
             before, followed = work.ids[max(0, i - ORDER + 1) : i], work.ids[i]
-            nats = [ngrams.nats(np.append(before, v).astype(np.uint8), ORDER)[-1] for v in range(V)]
+            texts = [np.append(before, v).astype(np.uint8) for v in range(V)]
+            nats = [ngrams.nats_by_order(each, [ORDER])[ORDER][-1] for each in texts]
             by_ngrams.append(np.argmin(nats) == followed)
             by_pairs.append(pairs[before[-1]].argmax() == followed)
     found = counted_accuracy(text, f"ngram_{ORDER}")

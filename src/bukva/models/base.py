@@ -31,11 +31,9 @@ class LanguageModel(nn.Module):
     arguments are optional:
 
     cache: KV cache with the positions before `ids`.
-    before: (B, M), the M ids before each window. NO_ID marks positions before the start of the text. Only n-gram counts
-        use these ids, at most the last `n_before`. By default, the text begins with the window.
-    following: (B,), the id after each window. Pass it only for windows of the training split, because the n-gram counts
-        of a model already contain the ids that it predicts there. The model then predicts each id as if this occurrence
-        had not been counted (leave-one-out).
+    before: (B, M), the ids before each window, for n-gram counts. NO_ID marks positions before the start of the text.
+    following: (B,), the id after each window of the training split, whose ids the n-gram counts already contain. The
+        model then predicts each id as if this occurrence had not been counted (leave-one-out).
     wanted: (B, T), True at the n positions to predict from. `forward` then returns (n, V) logits for these positions
         only, because computing all logits takes much time and memory if the vocabulary is large.
     """

@@ -166,11 +166,7 @@ class GPT(LanguageModel):
         return self.ln_f(x)
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the first block, (B, T, C), and for rotary positions (2, T, hs) cosines and sines.
-
-        Raises:
-            ValueError: the last position, counted from `start`, exceeds `block_size`.
-        """
+        """Return the input of the first block, (B, T, C), and for rotary positions (2, T, hs) cosines and sines."""
         stop = start + ids.shape[1]
         if stop > self.block_size:
             raise ValueError(

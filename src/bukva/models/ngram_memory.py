@@ -1,9 +1,9 @@
 """The n-gram memory of a GPT: n-gram counts of the training split, whose predictions improve those of the GPT.
 
-A GPT without n-grams spends most of its training on regularities that counting finds in one pass. So the n-gram memory
-counts the n-grams of the training split (bukva.models.ngrams), and the rest of the GPT, called the network, learns what
-remains. The prediction of the whole GPT is a product of experts (Hinton 2002): the network, and the n-grams of each
-length, called the order. The logarithm of the prediction is a weighted sum of the logarithms of the experts':
+A GPT without n-grams spends most of its training on regularities that counting finds in one pass. So they are counted
+(bukva.models.ngrams), and the rest of the GPT, called the network, learns what remains. The whole GPT is a product of
+experts (Hinton 2002): the network, and the n-grams of each length, called the order. The logarithm of its prediction is
+a weighted sum of the logarithms of theirs:
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
 

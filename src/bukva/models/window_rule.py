@@ -71,10 +71,9 @@ def context_of(model: LanguageModel, block_size: int, stride: int) -> int:
 
 
 def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
-    """Return N_EXCERPTS evenly spaced excerpts of a text, in which at least `n_ids` ids are scored in total.
+    """Return N_EXCERPTS evenly spaced excerpts of a text, or the whole text, in which at least `n_ids` ids are scored.
 
-    If the text is too short for these excerpts, return a single passage with the whole text. Each excerpt begins with
-    `n_before + 1` ids of context, or with fewer at the start of the text.
+    Each excerpt begins with `n_before + 1` ids of context, or with fewer at the start of the text.
     """
     length = -(-n_ids // N_EXCERPTS) + 1  # the first id of an excerpt is only context
     if length * N_EXCERPTS >= len(ids):
@@ -117,9 +116,8 @@ def nats_of_passages(
 ) -> npt.NDArray[np.float32]:
     """Return the losses in nats of the scored ids of all passages, (N,) for N scored ids, in the order of `passages`.
 
-    A batch may contain windows of different passages. All windows of a batch have the length of the longest one, so a
-    window may extend beyond its passage. This changes nothing, because a causal model does not see later positions. On
-    a CPU, several batches are computed in parallel.
+    All windows of a batch have the length of the longest one, so a window may extend beyond its passage. This changes
+    nothing, because a causal model does not see later positions. On a CPU, several batches are computed in parallel.
 
     With `of_train`, the passages are from the training split, and a model with n-grams predicts each id as if this
     occurrence had not been counted (leave-one-out). With `ngrams_see_before_window=False`, n-grams use only ids of the

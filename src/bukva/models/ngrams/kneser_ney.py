@@ -2,16 +2,15 @@
 
 The smoothing is equation 25 of Chen & Goodman, "An empirical study of smoothing techniques for language modeling"
 (TR-10-98, 1998). The order of a model is the length of its n-grams. A discount is subtracted from the count of every
-n-gram. This frees some probability in each context, which the model of the next lower order distributes. Below order 1,
-all V ids are equally likely. The longest n-grams use their counts in the training split, and shorter n-grams the number
-of different ids before them, called the continuation count. As in KenLM, the start of the text counts as such an id.
+n-gram, and the model of the next lower order distributes what this frees in each context. Below order 1, all V ids are
+equally likely. The longest n-grams use their counts in the training split, and shorter n-grams the number of different
+ids before them, called the continuation count. As in KenLM, the start of the text counts as such an id.
 
 Predictions can be leave-one-out (Ney, Essen & Kneser 1994, "On structuring probabilistic dependences in stochastic
-language modelling"). To learn how reliable the counts are, a GPT uses them to predict the training split, but they
-contain the answers. So the occurrence to predict is removed from the counts. This lowers by 1 the count of the n-gram
-of each length that ends with the predicted id, and its continuation count if no other occurrence of it has the same id
-before it. To know the ids before, a window of the training split needs the K - 2 ids before it, where K is the greatest
-order, or all ids before it near the start of the split. The discounts do not change.
+language modelling"). A GPT uses the counts to predict the training split, but they contain the answers. So the
+occurrence to predict is removed from the counts. This lowers by 1 the count of the n-gram of each length that ends with
+the predicted id, and its continuation count if no other occurrence of it has the same id before it. So a window needs
+the K - 2 ids before it, where K is the greatest order. The discounts do not change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,10 +48,6 @@ class KneserNey:
         trie = count_ngrams(train, vocab_size, max_order)
         by_count, by_continuation = (Smoothed.of(counts, trie) for counts in (trie.counts, trie.continuations))
         return cls(vocab_size, max_order, trie, Smoothing(by_count, by_continuation))
-
-    def nats(self, ids: Ids, order: int) -> Floats:
-        """Return the (N,) losses in nats of (N,) `ids` under one order (see `nats_by_order`)."""
-        return self.nats_by_order(ids, [order])[order]
 
     def nats_by_order(self, ids: Ids, orders: Iterable[int]) -> dict[int, Floats]:
         """Return the (N,) losses in nats of (N,) `ids` under each order. One call is faster than one for each order.
