@@ -12,7 +12,7 @@ from bukva.compare import results
 from bukva.compare.results import as_checkout, read_results, results_of, verify
 from bukva.core.errors import BukvaError
 from bukva.project.cache import digests, push
-from bukva.project.lock import all_sources, parse_lock
+from bukva.project.lock import all_sources
 from bukva.project.revisions import resolve
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports
@@ -58,16 +58,13 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
         assert {name: str(file) for name, file in result.scores.items()} == answer["scores"]
         assert result.curves["gpt"][-1] == (result.params["train_gpt"]["n_steps"], 1024000, 1.8)
     assert [result.params["model"]["n_head"] for result in results] == [4, 2, 4]
-    assert outputs(project) == before
-
-
-def test_the_checkout_has_the_digests_that_dvc_recorded(project):
-    recorded = all_sources("evaluate", parse_lock(project.read("dvc.lock")))
+    workspace, main = results_of(["workspace", "main"])
+    assert (workspace.lock, workspace.metrics, workspace.scores) == (main.lock, main.metrics, main.scores)
+    recorded = all_sources("evaluate", main.lock)
     assert recorded.keys() == {"data/sample", "fake.py", "code", "score.py"}
     assert recorded["code"].endswith(".dir")
     assert digests(recorded) == recorded
-    workspace, main = results_of(["workspace", "main"])
-    assert (workspace.lock, workspace.metrics, workspace.scores) == (main.lock, main.metrics, main.scores)
+    assert outputs(project) == before
 
 
 @pytest.mark.parametrize(
@@ -159,34 +156,30 @@ def test_scores_that_no_cache_has_are_refused_and_the_message_says_why(project, 
     assert ". Run `dvc exp run --temp -n main-again`." in str(error.value)
 
 
-@pytest.fixture
-def numerics(project):
-    return results_of(["main"])[0].about["models"]["gpt"]["numerics"]
-
-
-def test_a_result_of_this_code_and_data_can_be_made_again(project, numerics):
+def test_a_result_can_be_made_again_with_its_code_data_and_machine_and_what_differs_is_named(project):
+    numerics = results_of(["main"])[0].about["models"]["gpt"]["numerics"]
     for name in ("main", "two-heads", "workspace"):
         assert verify(name, numerics)[0] == []
+    changes, _ = verify("two-heads", numerics | {"arithmetic": "another"})
+    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, but this machine has another"]
     project.set({"model": {"n_layer": 3}})  # of the checkout, not of the experiment
     changes, command = verify("two-heads", numerics)
     assert changes == []
     assert command == "dvc exp run --temp -n two-heads-again -S model.n_layer=4 -S model.n_head=2"
     assert verify("workspace", numerics)[0]  # dvc.lock is of the former value
-
-
-def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them(project, numerics):
-    project.edit("code/deep/two.py", "2", "33")
-    project.edit("data/sample/a.txt", "text", "33")
-    for name in ("main", "two-heads"):
-        assert set(verify(name, numerics)[0]) == {
+    for file, old in (("code/deep/two.py", "2"), ("data/sample/a.txt", "text")):
+        project.edit(file, old, "33")
+    assert (
+        set(verify("main", numerics)[0])
+        == set(verify("two-heads", numerics)[0])
+        == {
             "code has changed since stage train-gpt ran",
             "data/sample has changed since stage split ran",
         }
+    )
 
 
-def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_taken_for_equal(project, numerics):
-    changes, _ = verify("two-heads", numerics | {"arithmetic": "another"})
-    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, but this machine has another"]
+def test_an_unknown_machine_is_not_taken_for_equal(project):
     shutil.rmtree(project.folder / ".dvc/cache/files")
     shutil.rmtree(project.folder / "data/scores")
     [unknown], _ = verify("two-heads", {})
