@@ -1,5 +1,6 @@
 """Ray on this machine opens no port to others, and what a sweep lacks is said before it starts."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from bukva.core.errors import BukvaError
 from bukva.sweep import commands, engine
+from bukva.tracking.sync import LATER
 
 pytest.importorskip("ray")
 
@@ -46,6 +48,14 @@ def test_a_machine_with_other_packages_is_one_sentence(tmp_path):
     assert engine.machine_fault([], pins).endswith(
         f": pytest is {pytest.__version__}, but this commit needs 0.1. Install the versions in its numerics.lock."
     )
+
+
+@pytest.mark.parametrize(("later", "printed"), [("1", ""), ("", "There is nothing to send")])
+def test_a_machine_of_a_cluster_leaves_the_database_of_the_project_to_the_driver(project, later, printed):
+    command, env = [sys.executable, "-m", "bukva.tracking.sync"], os.environ | {LATER: later}
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(printed)
+    assert bool(done.stdout) == bool(printed)
 
 
 def test_a_changed_file_is_one_sentence(project):
