@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.nightly
 
 OPEN = re.compile(r"Serving \(Ctrl-C to stop\): (http://127\.0\.0\.1:\d+)/play\n")
-N_CHARTS = 3  # of a report without a study of attention
+N_CHARTS = 2  # of a report without a study of attention
 WAIT = 60_000  # milliseconds, for a page that is built and drawn on a busy machine
 SPEED = re.compile(r"First character after \d+ ms, then \d+ per second\.")
 

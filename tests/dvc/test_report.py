@@ -14,7 +14,7 @@ from bukva.text.scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 
-CHARTS = 6
+CHARTS = 5
 
 
 def address(project):

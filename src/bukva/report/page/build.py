@@ -89,7 +89,6 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             predictors=results.predictors(experiment),
             attention=attention(sha256(weights)),
             not_studied=NOT_STUDIED,
-            anatomy=text.anatomy_of(experiment),
             corpus=text.corpus(experiment, experiment.read("split_report")),
             lineage=results.lineage(experiment),
         )

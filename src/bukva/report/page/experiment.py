@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bukva.compare.results import Result, as_checkout, read_results
@@ -18,9 +20,11 @@ from bukva.evaluation.rows import Row, rows_of
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLORS, MODELS
-from bukva.report.page.anatomy import Characters, read_characters
 from bukva.text.collection import MISSING
+from bukva.text.held_out import HeldOut
 from bukva.text.scores import CharScores, files_of
+from bukva.text.splits import load_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer
 
 SPLIT = "val"  # the split of every comparison on a page, because comparisons on test are counted
 # names in dvc.yaml of the outputs that a report page needs
@@ -30,6 +34,21 @@ NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "spli
 def work_label(name: str) -> str:
     """Return the name of a work without the placeholders for missing parts, such as an unknown author."""
     return name.replace(f"{MISSING}/", "")
+
+
+class Characters(NamedTuple):
+    """The N scored characters of a split. Element i of an array of scores belongs to character i."""
+
+    text: str
+    work: npt.NDArray[np.int64]  # (N,), row number of the work of each character in the table of works
+
+
+def read_characters(split: Path, tokens: Path, name: str) -> Characters:
+    """Read the scored characters of the split `name` from the outputs of stages split and tokenize."""
+    splits, tokenizer = load_splits(split), load_tokenizer(tokens)
+    works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
+    texts = [tokenizer.decode(work.scored) for work in works]
+    return Characters("".join(texts), np.repeat([work.work for work in works], list(map(len, texts))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bukva.compare.comparison import compare
@@ -18,10 +19,9 @@ from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
-from bukva.report.page.anatomy import leads, passage
-from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.page.experiment import SPLIT, Characters, Experiment, work_label
 from bukva.report.terminal import cells, headline, percent
-from bukva.text.ids import bits
+from bukva.text.ids import Nats, bits
 
 # number of characters of the sample next to the verdict, and of the passage that compares the predictors
 SAMPLE_CHARS, PASSAGE = 300, 600
@@ -172,6 +172,24 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
         "work": work_label(scores.works[int(characters.work[shown.start])].name),
         "parts": list(zip(characters.text[shown], classes, notes, strict=True)),
     }
+
+
+def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
+    """Return by how many bits a network (losses `learned`) beats n-grams (losses `counted`) on each character.
+
+    The lead is NaN where both are worse than a uniform guess among `n_symbols` characters.
+    """
+    lead = bits(1.0) * (counted.astype(np.float64) - learned)
+    lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
+    return lead
+
+
+def passage(characters: Characters, length: int) -> slice:
+    """Choose at most `length` characters of the longest work, after its first line if its first half has a line end."""
+    _, starts, lengths = np.unique(characters.work, return_index=True, return_counts=True)
+    start, n = int(starts[lengths.argmax()]), int(lengths.max())
+    first = characters.text.find("\n", start, start + n // 2) + 1 or start
+    return slice(first, min(first + length, start + n))
 
 
 def lineage(experiment: Experiment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Build three sections of the report page: samples, anatomy of the loss and corpus."""
+"""Build two sections of the report page: samples and corpus."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,8 +8,7 @@ import pandas as pd
 
 from bukva.core.words import count
 from bukva.report import charts
-from bukva.report.page.anatomy import anatomy
-from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.page.experiment import Experiment, work_label
 from bukva.report.page.novelty import COPIED, LENGTHS, Copy, Novelty, novelty, read_train
 from bukva.report.terminal import percent
 
@@ -95,29 +94,7 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
     yield text[at:], None
 
 
-# ---- anatomy of the loss, and corpus
-
-
-def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Draw the bits per character of groups of characters under the GPT, the network alone and the best n-grams."""
-    network = ["network"] if "network" in experiment.table else []
-    names = ["gpt", *network, experiment.table["best_counted"]]
-    nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
-    specs = {}
-    for by, groups in anatomy(experiment.characters, experiment.scores.works, nats).items():
-        if len(groups) > 1:
-            rows = groups.nlargest(MOST_GROUPS, "chars").sort_values("gpt").reset_index(names="label")
-            rows = rows.melt(["label", "chars"], var_name="model", value_name="bits")
-            rows["label"], rows["colour"] = rows["label"].map(work_label), rows["model"].map(experiment.colors)
-            rows["model"] = rows["model"].map({name: experiment.rows[name].label for name in names})
-            word = experiment.result.author_word if by == "author" else by
-            specs[word] = charts.dots(rows, charts.BITS, f"Bits per character by {word}.", "model")
-    return {
-        "intro": f"The average bits per character of different groups of characters of {SPLIT}.",
-        "chart": specs,
-        "caption": "Hover over a dot to see the number of characters. If there are more than "
-        f"{MOST_GROUPS} groups, the chart shows the {MOST_GROUPS} largest.",
-    }
+# ---- corpus
 
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
