@@ -59,8 +59,7 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
 def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
     experiment = SimpleNamespace(
         read=lambda _: {"works": 2, "chars": 41, "symbols": 7, "rule_set": "none"},
-        params=SimpleNamespace(split=SimpleNamespace(strategy="tail", duplicates="remove")),
-        result=SimpleNamespace(author_word="author"),
+        result=SimpleNamespace(author_word="author", params={"split": {"strategy": "tail", "duplicates": "remove"}}),
     )
     composition = {"authors": [{"author": "a", "chars": 1}], "categories": [{"category": "b", "chars": 1}]}
     seen, cut = {"8": 0.25, "16": 0.125}, {"8": 0.5, "16": 0.375}

@@ -71,14 +71,15 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
     with Experiment.opened(name) as experiment:
         score = experiment.table[MODEL][SPLIT]["bits_per_char"]
         chars = experiment.read("cleaning")["chars"]
-        model, unit = experiment.params.model, experiment.table["window"]["unit"]
+        params, unit = experiment.result.params, experiment.table["window"]["unit"]
+        model = params["model"]
         weights = experiment.folder / trained_models()[MODEL].folder / "best.safetensors"
         return render(
             "experiment.html.j2",
             title=f"{experiment.name}: {score:.3f} bits per character on {SPLIT}",
-            subtitle=f"{experiment.params.download.corpus}, {count(chars, 'character')}; "
-            f"{count(model.n_layer, 'layer')}, {count(model.n_head, 'head')}, {model.n_embd} channels, block of "
-            f"{model.block_size} {unit}s, n-grams: {model.ngrams}",
+            subtitle=f"{params['download']['corpus']}, {count(chars, 'character')}; "
+            f"{count(model['n_layer'], 'layer')}, {count(model['n_head'], 'head')}, {model['n_embd']} channels, block "
+            f"of {model['block_size']} {unit}s, n-grams: {model['ngrams']}",
             links=links,
             here=here,
             served=served,

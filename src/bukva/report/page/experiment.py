@@ -12,8 +12,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from bukva.compare.results import Result, as_checkout, read_results
-from bukva.config.load import parse_params
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.evaluation.rows import Row, rows_of
@@ -86,11 +84,6 @@ class Experiment:
     def name(self) -> str:
         """Title of the result on pages."""
         return "The last run" if self.result.revision.is_workspace else self.result.revision.name
-
-    @cached_property
-    def params(self) -> Params:
-        """Parameters with which the result was computed."""
-        return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
     @cached_property
     def table(self) -> dict[str, Any]:

@@ -99,7 +99,8 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     """Return a table of the splits, and charts of their composition, from the content of reports/split.json."""
-    cleaning, params, author = experiment.read("cleaning"), experiment.params, experiment.result.author_word
+    cleaning, author = experiment.read("cleaning"), experiment.result.author_word
+    chosen = experiment.result.params["split"]  # not parsed, because older results have other parameters
     # older results have two tables, for the text before and after the removal of duplicates
     seen = {name: part["in_train"].get("after", part["in_train"]) for name, part in split.items() if name != "train"}
     rows = [["characters", *(f"{part['chars']:,}" for part in split.values())]]
@@ -111,7 +112,7 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
         "intro": f"{count(cleaning['works'], 'work')}, {count(cleaning['chars'], 'character')} and "
         f"{count(cleaning['symbols'], 'different character')} after cleaning with the "
         f"rule set {cleaning['rule_set']}. Split parameters: "
-        f"strategy={params.split.strategy}, duplicates={params.split.duplicates}.",
+        f"strategy={chosen['strategy']}, duplicates={chosen['duplicates']}.",
         "header": ["measure", *split],
         "rows": rows,
         "chart": {
