@@ -33,9 +33,7 @@ MIN_EQUAL = 0.4
 # Maximum number of held-out windows that are looked up in train. If 25 % of them occur there, the standard error of
 # this percentage is 0.02 percentage points.
 MOST_WINDOWS = 1 << 22
-MAX_COPIES = (
-    64  # maximum number of places in the first text of `equal_runs` that are compared with a place in the second
-)
+MAX_COPIES = 64  # maximum number of equal windows of a text for which `equal_runs` finds runs
 
 
 class Windows:
@@ -228,9 +226,9 @@ def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, m
     firsts = np.flatnonzero(is_first)
     if not len(firsts):
         return np.empty((0, 2), np.int64)
-    starts, stops = at[firsts], np.append(at[firsts[1:] - 1], at[-1]) + SEED
-    n_new = np.full(len(at), SEED)  # number of characters that a window adds to the unchanged ones of its passage
-    n_new[1:][~is_first[1:]] = np.minimum(steps[~is_first[1:]], SEED)
+    starts, stops = at[firsts], at[np.append(firsts[1:], len(at)) - 1] + SEED
+    n_new = np.minimum(np.append(SEED, steps), SEED)  # characters that a window adds to the unchanged ones of a passage
+    n_new[firsts] = SEED
     n_equal = np.add.reduceat(n_new, firsts)
     is_copy = n_equal >= np.maximum(min_chars, MIN_EQUAL * (stops - starts))
     return np.stack([starts, stops], axis=1)[is_copy]
