@@ -8,7 +8,6 @@ from tiny import TOKENIZER, WITH_MEMORY, V, recipe, splits
 
 from bukva.backends import attach, backend_of
 from bukva.backends.base import Backend
-from bukva.backends.cpu import forks
 from bukva.backends.cpu.sublayers import CPUBlock
 from bukva.backends.device import Machine
 from bukva.models.bigram import Bigram, BigramConfig
@@ -47,18 +46,12 @@ def test_logits_losses_and_gradients_are_those_of_the_plain_model(shape):
 
 
 @SHAPES
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_fifty_updates_end_where_fifty_plain_updates_end(shape, n_threads, monkeypatch):
-    """One thread trains in this process, and three threads become three forked workers."""
-    monkeypatch.setattr(forks, "MIN_IDS_PER_WORKER", 1)
-    before, states = torch.get_num_threads(), []
-    torch.set_num_threads(n_threads)
+def test_fifty_updates_end_where_fifty_plain_updates_end(shape):
+    states = []
     for machine in (AUTO, PLAIN):
         task = job(shape, machine, n_steps=50, eval_every=25, optimizer="muon")
-        state = start(task)
-        run_training(task, state)
-        states.append(state)
-    torch.set_num_threads(before)
+        states.append(start(task))
+        run_training(task, states[-1])
     for name, weight in states[0].weights().items():
         torch.testing.assert_close(weight, states[1].weights()[name], rtol=1e-3, atol=1e-4)
     for ours, plain in zip(states[0].curve, states[1].curve, strict=True):
