@@ -81,11 +81,9 @@ class Windows:
 
 
 def _hashes(codes: Codes, n: int) -> Iterator[tuple[int, Hashes]]:
-    """Yield hashes of consecutive windows of n characters, in pieces, each with the position of its first window.
-
-    A hash is the polynomial of the window's code points in BASE, modulo 2^64. It is the difference of two prefix sums,
-    divided by a power of BASE.
-    """
+    """Yield hashes of consecutive windows of n characters, in pieces, each with the position of its first window."""
+    # A hash is the polynomial of the window's code points in BASE, modulo 2^64. It is the difference of two prefix
+    # sums, divided by a power of BASE.
     length = min(PIECE + n - 1, len(codes))
     powers, inverses = (np.cumprod(np.full(length, base), dtype=np.uint64) for base in (BASE, INVERSE))
     for start in range(0, len(codes) - n + 1, PIECE):
@@ -195,10 +193,8 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
 
 
 def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -> tuple[Ints, Ints, Ints]:
-    """Find windows of held-out text in `spans` of a text. Row i of `works` is the work that contains row i of `spans`.
-
-    Returns three (k,) arrays: positions in `text`, rows of `spans`, and positions in held-out text of another work.
-    """
+    """Find windows of held-out text in `spans` of a text. Row i of `works` is the work with row i of `spans`."""
+    # Returns three (k,) arrays: positions in `text`, rows of `spans`, and positions in held-out text of another work.
     ends, found = windows.ends(), [np.empty((3, 0), np.int64)]
     for at, rows, numbers in windows.find(text, spans):
         (first, last), (start, stop) = ends[:, numbers], works[rows].T
@@ -209,10 +205,8 @@ def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -
 
 
 def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_chars: int) -> Spans:
-    """Return the passages of train that are copies, possibly changed, of held-out text of another work.
-
-    Neighbouring windows belong to one passage if the gaps between them are short, and about as long in both texts.
-    """
+    """Return the passages of train that are copies, possibly changed, of held-out text of another work."""
+    # Neighbouring windows belong to one passage if the gaps between them are short, and about as long in both texts.
     positions = window_starts(held_out, SEED)
     windows = Windows(codes, positions[_are_varied(codes, positions)], SEED)
     at, rows, others = _in_other_works(windows, codes, train, works)

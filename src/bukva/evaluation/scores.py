@@ -92,11 +92,9 @@ def _on_held_out(
 
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
-    """Score the training split as one stream, as in training: the end of a work is context for the next work.
-
-    The bigram is scored on the whole split. Other models are scored on evenly spaced excerpts, which have as many ids
-    as val in total, but at most MAX_SCORED_IDS.
-    """
+    """Score the training split as one stream, as in training: the end of a work is context for the next work."""
+    # The bigram is scored on the whole split. Other models are scored on evenly spaced excerpts, which have as many ids
+    # as val in total, but at most MAX_SCORED_IDS.
     train = text.splits["train"]
     if isinstance(model, Bigram):
         excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)

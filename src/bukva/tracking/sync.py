@@ -259,10 +259,8 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _send_curve(store: Store, start: Event, points: Iterable["Metric"], parent: "Run") -> None:
-    """Send the losses of a training to the run of the experiment, at steps at which it has none yet.
-
-    So a training that is resumed, restored or executed again adds no second curve.
-    """
+    """Send the losses of a training to the run of the experiment, at steps at which it has none yet."""
+    # So a training that is resumed, restored or executed again adds no second curve.
     from mlflow.entities import Metric
 
     model = start["stage"].removeprefix("train-")  # other stages have no such metrics

@@ -57,12 +57,11 @@ DAMAGED = (
 
 
 class _BoundedReader(io.BufferedReader):
-    """File reader that raises an error for an archive whose headers would need too much memory or time.
+    """File reader that raises an error for an archive whose headers would need too much memory or time."""
 
-    zipfile creates an object for every entry before it returns the first one, and tarfile reads headers of any length.
-    A tar header can also place the next header at a very distant position, and a .tar.gz would be decompressed up to
-    it. After checking the headers, callers lift the limit by setting `header_bytes_left`.
-    """
+    # zipfile creates an object for every entry before it returns the first one, and tarfile reads headers of any
+    # length. A tar header can also place the next header very far away, and a .tar.gz would be decompressed up to it.
+    # After checking the headers, callers lift the limit by setting `header_bytes_left`.
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
         super().__init__(cast("io.RawIOBase", file))

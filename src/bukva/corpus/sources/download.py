@@ -178,11 +178,9 @@ def folder_digest(folder: Path) -> str:
 
 
 def _in_archive(archive: Path, scratch: Path, options: ReadOptions, note: OnNote) -> Texts:
-    """Unpack an archive, and return its texts.
-
-    If one folder contains everything else, it is an author if its files are in no further folder. Otherwise its name is
-    ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
-    """
+    """Unpack an archive, and return its texts."""
+    # If one folder contains everything else, it is an author if its files are in no further folder. Otherwise its name
+    # is ignored. An example is the folder REPOSITORY-COMMIT in an archive from GitHub.
     folder = scratch / "unpacked"
     for name in unpack(archive, folder):
         options.findings.add("zip_names_guessed", printable(name))

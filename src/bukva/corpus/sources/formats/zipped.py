@@ -28,10 +28,8 @@ MAX_PART_BYTES = 256 << 20  # a zip can be a bomb; an .fb2 contains its pictures
 
 @contextlib.contextmanager
 def _opened(file: TextFile, kind: str) -> Iterator[ZipFile]:
-    """Open a book. A fault of the zip or a ValueError in the `with` block becomes an error that names the book.
-
-    `kind` is the expected type with an article, such as `an epub`.
-    """
+    """Open a book. A fault of the zip or a ValueError in the `with` block becomes an error that names the book."""
+    # `kind` is the expected type with an article, such as `an epub`.
     try:
         with opened_zip(file.path) as book:
             yield book
