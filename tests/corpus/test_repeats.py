@@ -175,16 +175,28 @@ def test_changed_copies_in_a_small_alphabet_are_cut_and_little_else(n_kinds):
     assert rest < 40
 
 
-def test_shorter_repeats_rows_of_dots_and_phrases_in_another_order_stay():
-    original = text_of(997, 29, seed=1)
-    assert planted(original, original[307 : 307 + 59]) == (0, 0)
-    dots = np.full(41, 30, np.uint32)
-    texts = [text_of(97, 29, seed) for seed in range(100, 140)]
-    pairs = [zip(texts[:20], [dots] * 20, strict=True), zip(texts[20:], [dots] * 20, strict=True)]
-    assert planted(*(np.concatenate([part for pair in half for part in pair]) for half in pairs)) == (0, 0)
-    phrases = [original[at : at + 20] for at in range(0, 900, 90)]
-    mixed = [part for i, phrase in enumerate(reversed(phrases)) for part in (phrase, text_of(20, 29, 50 + i))]
-    assert planted(original, np.concatenate(mixed)) == (0, 0)
+ORIGINAL, OTHER = text_of(997, 29, seed=1), text_of(997, 29, seed=2)
+
+
+def phrases(length, step, starts):
+    """Return text that has these phrases of ORIGINAL, one in each `step` characters."""
+    return np.concatenate([np.append(ORIGINAL[at : at + length], OTHER[at + length : at + step]) for at in starts])
+
+
+def indented(text):
+    """Return the text in lines of 20 characters after 30 spaces."""
+    return np.concatenate([np.append(np.full(30, 251), text[at : at + 20]) for at in range(0, 900, 20)])
+
+
+@pytest.mark.parametrize(("original", "copy"), [
+    (ORIGINAL, ORIGINAL[307 : 307 + 59]),
+    (ORIGINAL, phrases(59, 59 + 131, [100, 290])),  # far apart
+    (ORIGINAL, phrases(20, 70, range(0, 900, 70))),  # little of the text
+    (ORIGINAL, phrases(20, 45, reversed(range(0, 900, 45)))),  # in another order
+    (indented(ORIGINAL), indented(OTHER)),
+], ids=["short", "far apart", "little", "another order", "indented"])  # fmt: skip
+def test_equal_text_that_makes_no_copy_stays(original, copy):
+    assert planted(original.astype(np.uint32), copy.astype(np.uint32)) == (0, 0)
 
 
 def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
