@@ -64,10 +64,9 @@ class Windows:
         return ends
 
     def find(self, text: Codes, spans: Spans) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield where the windows occur within a span of a text, in any order and in pieces.
+        """Yield occurrences of the windows within a span of a text, in any order.
 
-        Each of k occurrences has its position in `text`, its row in `spans`, and the number of the window. These are
-        three (k,) arrays.
+        Three (k,) arrays have the positions in `text`, the rows of `spans`, and the numbers of the windows.
         """
         for start, hashes in _hashes(text, self.n):
             at = np.flatnonzero(self._is_known[hashes >> self._shift])
@@ -108,17 +107,10 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
 
 
 def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
-    """Return the fraction of the windows of each held-out text that also occur in train.
+    """Return the fraction of the windows of each held-out text that also occur in train, or None without windows.
 
-    If the held-out texts have more than MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked
-    up. The result is None for a text without windows.
-
-    Args:
-        codes: code points that contain the held-out texts.
-        held_out: (k, 2) ascending spans of each held-out text in `codes`.
-        text: code points that contain train; may be the same array.
-        train: (m, 2) ascending spans of train in `text`.
-        n: number of characters in a window.
+    The held-out texts are (k, 2) ascending spans of `codes`, and train is (m, 2) ascending spans of `text`. Of more
+    than MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up.
     """
     starts = [window_starts(spans, n) for spans in held_out]
     positions, texts = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
@@ -133,12 +125,9 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
 
 
 def equal_runs(codes: Codes, spans: Spans, text: Codes, text_spans: Spans, n: int) -> Ints:
-    """Find the runs of at least n characters that occur both in `spans` of `codes` and in `text_spans` of `text`.
+    """Return (m, 3) runs of at least n characters that occur in both texts: start in `codes`, start in `text`, length.
 
     A window of `text` is compared with only the first MAX_COPIES of its occurrences in `codes`.
-
-    Returns:
-        (m, 3) array with a run in each row: its start in `codes`, its start in `text`, and its length.
     """
     windows = Windows(codes, window_starts(spans, n), n)
     order = np.argsort(windows.numbers, kind="stable")
@@ -166,17 +155,11 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
 
     Afterwards, the train of a work and the held-out text of another work have no window of `min_chars` characters in
     common, not even across a cut. A passage that occurs only in held-out text of the same work is kept, because
-    refrains belong to a work. If anything is cut out of a work, its pieces of less than `min_chars` characters go, too.
+    refrains belong to a work. If anything is cut out of a work, its pieces of less than `min_chars` characters are also
+    cut out.
 
-    Args:
-        codes: code points of all works.
-        held_out: (h, 2) ascending spans of val and test in `codes`.
-        train: (n_works, 2) span of each work's train.
-        works: (n_works, 2) span of each work.
-        min_chars: minimum number of equal characters of a passage.
-
-    Returns:
-        (m, 3) array with a remaining piece in each row: number of the work, start and stop.
+    `held_out` is (h, 2) ascending spans of val and test in `codes`. `train` and `works` have a row for each work. The
+    result is (m, 3) remaining pieces: work, start and stop.
     """
     is_kept = np.zeros(len(codes), np.bool_)
     is_kept[_ranges(train[:, 0], np.diff(train)[:, 0])] = True
