@@ -133,9 +133,7 @@ def launch(processes: int) -> bool:
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
     """Connect this process to the other processes that torch's launcher has started, and yield the group of all.
 
-    Args:
-        processes: expected number of processes (train_gpt.processes in params.yaml).
-        device: compute.device in params.yaml. Processes on GPUs communicate through NCCL, and others through gloo.
+    `processes` and `device` are `train_gpt.processes` and `compute.device` in params.yaml.
 
     Raises:
         BukvaError: the launcher started a different number of processes.

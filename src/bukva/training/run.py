@@ -188,11 +188,7 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
 
 
 def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
-    """Score the validation split, append a point to the loss curve `state.curve`, and return the point.
-
-    If the loss is the lowest so far, copy the weights to `state.best_weights`. `rate` is the learning rate of the last
-    update.
-    """
+    """Score the validation split after an update with the learning rate `rate`, and return a new point of the curve."""
     val = task.score_val(state.model, group)
     train = norm = None
     if state.updates:
