@@ -78,7 +78,7 @@ class Bench:
         """Return the task of stage train-gpt with changes of params.yaml. Val is scored only before and at the end."""
         from bukva.backends.cuda import backend as cuda
         from bukva.backends.device import prepare
-        from bukva.config.load import parse_params
+        from bukva.core.params import parse_params
         from bukva.models.gpt import GPTConfig
         from bukva.training.run import Task
 

@@ -44,7 +44,7 @@ RECIPES: dict[str, Changes] = {
 def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
     """Train, and score val once at the end."""
     from bukva.backends.device import prepare
-    from bukva.config.load import parse_params
+    from bukva.core.params import parse_params
     from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
     from bukva.training.run import Task, run_training, start
@@ -116,7 +116,7 @@ def _generate() -> dict[str, Any]:
     import torch
 
     from bukva.backends.device import generation_device, prepare
-    from bukva.config.load import parse_params
+    from bukva.core.params import parse_params
     from bukva.evaluation.sampling import generate
     from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
@@ -152,7 +152,7 @@ def _timed(generate: Callable[[int], Any]) -> dict[str, Any]:
 
 
 def _download(corpus: str, raw: str) -> dict[str, Any]:
-    from bukva.config.schema import Download
+    from bukva.core.schema import Download
     from bukva.corpus.sources.download import download
 
     params = Download.model_validate(params_with({"download": {"corpus": corpus}})["download"])

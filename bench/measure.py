@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 
-from bukva.config.load import read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import resolve_path
 from bukva.core.machine import CPUINFO, n_cores, processor
+from bukva.core.params import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """Stage clean: clean the downloaded works with rules, and count the characters that each rule removes."""
 
 from bukva.cli import stage
-from bukva.config.schema import author_word
 from bukva.core.files import write_json, write_text
+from bukva.core.schema import author_word
 from bukva.core.words import count
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.page import page

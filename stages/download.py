@@ -1,8 +1,8 @@
 """Stage download: download a corpus, or read it from a folder, and store its works."""
 
 from bukva.cli import stage
-from bukva.config.schema import author_word
 from bukva.core.progress import transfer_bar
+from bukva.core.schema import author_word
 from bukva.core.words import count
 from bukva.corpus.sources.download import download
 from bukva.text.collection import TABLE

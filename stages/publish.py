@@ -1,7 +1,7 @@
 """Stage publish: send the results of all stages to MLflow, including stages that DVC restored from its cache."""
 
 from bukva.cli import stage as cli
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.project.revisions import RefusedError
 from bukva.tracking.experiment import name_of_repro, print_uncommitted
 from bukva.tracking.publish import publish

@@ -1,8 +1,8 @@
 """Stage train-bigram: train the bigram of the lecture notes."""
 
 from bukva.cli import stage
-from bukva.config.load import read_params
-from bukva.config.schema import TrainGPT
+from bukva.core.params import read_params
+from bukva.core.schema import TrainGPT
 from stages.training import train
 
 # What params.yaml sets for the GPT only. A lookup table needs none of it.

@@ -1,7 +1,7 @@
 """Stage train-gpt: train the GPT."""
 
 from bukva.cli import stage
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from stages.training import train
 
 

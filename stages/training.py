@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bukva.backends.device import prepare
-from bukva.config.schema import Params, TrainGPT
+from bukva.core.schema import Params, TrainGPT
 from bukva.durability.progress import ProgressReport, Samples
 from bukva.durability.training import trained
 from bukva.models.folder import save_model

@@ -9,7 +9,7 @@ import pytest
 from downloads import download_params
 from works import split
 
-from bukva.config.schema import Tokenize
+from bukva.core.schema import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download

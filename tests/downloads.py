@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.config.schema import Download
+from bukva.core.schema import Download
 from bukva.corpus.sources.download import download
 
 LOCAL = {

@@ -3,7 +3,7 @@
 import numpy as np
 from works import split as section
 
-from bukva.config.schema import Tokenize
+from bukva.core.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.collection import Document, write_collection
 from bukva.text.held_out import HeldOut

@@ -3,7 +3,7 @@
 import numpy as np
 from imports import SHIPPED
 
-from bukva.config.load import PARAMS
+from bukva.core.params import PARAMS
 from bukva.project.stages import paths
 from bukva.text.tokenizers import save_tokenizer
 from bukva.text.tokenizers.char import CharTokenizer

@@ -10,7 +10,6 @@ from imports import ROOT, belongs, imported, modules, reached
 # From the bottom up; packages of one row do not import each other.
 LAYERS = [
     ["bukva", "bukva.core"],
-    ["bukva.config"],
     ["bukva.project"],
     ["bukva.text"],
     ["bukva.corpus"],

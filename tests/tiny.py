@@ -7,7 +7,7 @@ import torch
 from imports import SHIPPED
 
 from bukva.backends.device import Machine
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.models.gpt import GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training.run import Task, run_training, start

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from hypothesis import strategies as st
 
-from bukva.config.schema import Split
+from bukva.core.schema import Split
 from bukva.corpus.splits.division import share_table
 from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids

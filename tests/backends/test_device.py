@@ -11,7 +11,7 @@ from tiny import CPU, SHAPE, WITH_MEMORY, task
 from bukva.backends import device as module
 from bukva.backends import generation_copy
 from bukva.backends.device import Machine, generation_device, prepare
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.models.registry import build
 from bukva.training.run import start
 

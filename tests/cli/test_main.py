@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from bukva.cli import planning
 from bukva.cli.app import app
-from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
+from bukva.core.params import PARAMS
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.project.stages import paths, trained_models

@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 
 from bukva.cli import planning
 from bukva.cli.planning import LADDER, Plan, Stopwatch, parse_budget, plans, propose, warnings
-from bukva.config.load import parse_params, read_params
-from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
+from bukva.core.params import parse_params, read_params
+from bukva.core.schema import MOST_STEPS
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.training.state import Progress

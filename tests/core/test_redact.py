@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from imports import SHIPPED
 
-from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.core.errors import BukvaError, redact_text, redact_url
+from bukva.core.params import PARAMS, parse_params, read_params, read_yaml
 from bukva.corpus.sources.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 

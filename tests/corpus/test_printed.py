@@ -7,9 +7,9 @@ import re
 import pytest
 from imports import ROOT, SHIPPED
 
-from bukva.config.load import PARAMS, read_yaml
 from bukva.core.errors import ParamsError
 from bukva.core.files import write_text
+from bukva.core.params import PARAMS, read_yaml
 
 TALES = sorted((ROOT / "data/sample/prose/skazki").glob("*.txt"))
 BY_WORK = {"strategy": "by_work", "train": 0.7, "val": 0.15, "test": 0.15}

@@ -10,8 +10,8 @@ import pytest
 from downloads import get
 from works import split
 
-from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError, message_for
+from bukva.core.schema import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.splits.encoding import tokenize

@@ -6,7 +6,7 @@ import torch
 from imports import SHIPPED
 
 from bukva.backends.device import Machine
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.evaluation.samples import answer, to_json
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.config.schema import Evaluate
+from bukva.core.schema import Evaluate
 from bukva.evaluation.baselines import compress
 from bukva.evaluation.baselines import score as score_baselines
 from bukva.evaluation.scores import evaluate, headline, sampled, score_pairs, value_of_context

@@ -7,7 +7,7 @@ import pytest
 import torch
 from encoded import KINDS, SPLITS, T, held_out
 
-from bukva.config.schema import Evaluate
+from bukva.core.schema import Evaluate
 from bukva.evaluation.baselines import compress
 from bukva.evaluation.baselines import score as score_baselines
 from bukva.evaluation.compressors import COMPRESSORS

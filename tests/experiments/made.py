@@ -3,7 +3,7 @@
 import json
 
 from bukva.compare.results import Result
-from bukva.config.load import flatten
+from bukva.core.params import flatten
 from bukva.project.lock import StageRecord
 from bukva.project.revisions import Revision
 

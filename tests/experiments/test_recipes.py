@@ -8,8 +8,8 @@ from imports import ROOT, SHIPPED
 from typer.testing import CliRunner
 
 from bukva.cli.app import NO_RECIPE, app
-from bukva.config.load import PARAMS, flatten, read_params, read_yaml
 from bukva.core.errors import BukvaError
+from bukva.core.params import PARAMS, flatten, read_params, read_yaml
 from bukva.project.commands import RECIPES
 
 NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))

@@ -13,7 +13,7 @@ import torch
 from imports import ROOT
 
 import bukva
-from bukva.config.load import flatten, read_params
+from bukva.core.params import flatten, read_params
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bukva.config.load import PARAMS
 from bukva.core.files import sha256
+from bukva.core.params import PARAMS
 from bukva.project import baseline
 from bukva.project.baseline import lock_of_baseline, save_baseline, undo_command
 from bukva.project.lock import LOCK

@@ -16,7 +16,7 @@ import yaml
 from imports import ROOT, imported, modules, reached
 from packaging.requirements import Requirement
 
-from bukva.config.schema import Params
+from bukva.core.schema import Params
 from bukva.project.stages import paths, stages, trained_models
 
 STAGES = [
@@ -35,8 +35,7 @@ STAGES = [
 # Packages that stages import but that are not in `deps`, because they cannot change an output.
 PLUMBING = {
     "bukva": "gives bukva.load to other programs",
-    "bukva.core": "writes whole files in one layout (tests/core/test_files.py); progress, errors, machine code",
-    "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
+    "bukva.core": "checks `params` and writes whole files in one layout (tests/core); progress, errors, machine code",
     "bukva.project": "reads dvc.yaml and dvc.lock",
     "bukva.tracking": "reads outputs and writes none",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_story.py)",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.project.lock import digest
 from bukva.project.stages import differences, fingerprint
 
@@ -55,7 +55,7 @@ def test_another_text_line_of_code_or_pinned_package_changes_the_digest(project)
 def test_what_cannot_change_the_model_keeps_the_digest(project):
     before = now()
     for file in (
-        "src/bukva/tracking/journal.py", "src/bukva/report/charts.py", "src/bukva/config/schema.py", "stages/sample.py",
+        "src/bukva/tracking/journal.py", "src/bukva/report/charts.py", "src/bukva/core/schema.py", "stages/sample.py",
     ):  # fmt: skip
         edit(project / file)
     (project / "src/bukva/models/__pycache__").mkdir(exist_ok=True)

@@ -11,8 +11,8 @@ from imports import SHIPPED
 from lxml import html
 
 from bukva.backends.device import Machine
-from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
+from bukva.core.params import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages

@@ -14,9 +14,9 @@ from imports import SHIPPED
 from serving.test_writer import FP32, TEXT, TOKENIZERS, T
 
 import bukva
-from bukva.config.load import read_params
-from bukva.config.schema import MOST_CHARS
 from bukva.core.errors import BukvaError
+from bukva.core.params import read_params
+from bukva.core.schema import MOST_CHARS
 from bukva.evaluation.samples import answer
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import CONFIG, save_model

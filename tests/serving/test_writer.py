@@ -6,7 +6,7 @@ import torch
 from imports import SHIPPED
 
 from bukva.backends.device import Machine
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.evaluation.samples import prompt_generator
 from bukva.evaluation.sampling import generate, generate_each
 from bukva.models.gpt import GPTConfig

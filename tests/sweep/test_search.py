@@ -3,8 +3,8 @@
 import pytest
 from imports import SHIPPED
 
-from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
+from bukva.core.params import read_params
 from bukva.project.commands import overrides
 from bukva.sweep.search import pruning_rule, read_space, searcher
 

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError
+from bukva.core.schema import Sample
 from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
 from bukva.text.tokenizers.char import CharTokenizer
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from works import split
 
-from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError
+from bukva.core.schema import Tokenize
 from bukva.corpus.splits.division import spans
 from bukva.corpus.splits.encoding import MAX_SYMBOLS, tokenize
 from bukva.text.collection import Document, read_table, write_collection

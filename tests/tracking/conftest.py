@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from imports import SHIPPED
 
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from imports import SHIPPED
 
-from bukva.config.load import flatten
+from bukva.core.params import flatten
 from bukva.project.revisions import RefusedError, git
 from bukva.tracking.experiment import Experiment, print_uncommitted, this_experiment
 from stages import publish as publish_stage

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from bukva.compare.groups import stage_seconds
-from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
+from bukva.core.params import flatten
 from bukva.tracking.journal import FILE, JournalWriter, journal, journals_root, open_journal, read_journals
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import bukva
-from bukva.config.load import flatten
 from bukva.core.files import write_json
+from bukva.core.params import flatten
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer

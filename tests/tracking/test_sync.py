@@ -8,10 +8,10 @@ import pytest
 from tracking.runs import by_name, files, points, sync
 from tracking.test_experiment import commit
 
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
+from bukva.core.schema import Params
 from bukva.tracking import sync as sync_module
 from bukva.tracking.journal import JournalWriter, journal, journals_root, read_journals
 from bukva.tracking.store import connect

@@ -42,7 +42,7 @@ PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
 import sys, time; from pathlib import Path
 import bukva.tracking.journal
-from bukva.config.load import read_params; from bukva.tracking.journal import journal
+from bukva.core.params import read_params; from bukva.tracking.journal import journal
 params = read_params(Path({str(SHIPPED)!r}))
 """
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from imports import SHIPPED
 
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.training.optimizers import OPTIMIZERS, build_optimizer

@@ -4,7 +4,7 @@ import pytest
 import torch
 from imports import SHIPPED
 
-from bukva.config.load import read_params
+from bukva.core.params import read_params
 from bukva.training.run import learning_rate, seed_step
 
 

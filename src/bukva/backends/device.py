@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
 from bukva.core.machine import keep_freed_memory, n_cores
+from bukva.core.schema import Compute
 from bukva.core.words import count
 from bukva.models.base import LanguageModel
 

@@ -14,10 +14,10 @@ import typer
 
 from bukva.cli import comparing
 from bukva.cli import stage as cli
-from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
+from bukva.core.params import PARAMS, read_params
 from bukva.core.words import count
 from bukva.project.lock import read_lock
 from bukva.project.stages import paths, trained_models

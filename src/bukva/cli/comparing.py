@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
+from bukva.core.params import read_params
 
 if TYPE_CHECKING:
     from bukva.compare.ledger import Try

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from bukva.backends.device import prepare
-from bukva.config.schema import MOST_STEPS, Params
 from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
+from bukva.core.schema import MOST_STEPS, Params
 from bukva.core.words import count
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters

@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
-from bukva.config.load import read_params
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, ParamsError, message_for
+from bukva.core.params import read_params
 from bukva.core.processes import end_with_dvc
+from bukva.core.schema import Params
 from bukva.project.baseline import undo_command
 from bukva.project.revisions import UNDO_PREFIX
 from bukva.project.stages import paths

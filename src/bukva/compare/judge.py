@@ -19,9 +19,9 @@ from bukva.compare.statistics.estimate import Estimate
 from bukva.compare.statistics.judging import LOOKS, Look, decide, noise_floor
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
-from bukva.config.load import read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.params import read_yaml
 from bukva.core.words import count
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for, run_experiment

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bukva.config.load import flatten
-from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
+from bukva.core.params import flatten
+from bukva.core.schema import author_word
 from bukva.project import baseline
 from bukva.project.cache import cached_files, digests, fetch
 from bukva.project.commands import rerun_command

@@ -7,9 +7,9 @@ from typing import Any
 from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.config.load import flatten, parse_params, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.params import flatten, parse_params, read_yaml
 from bukva.project.cache import digests
 from bukva.project.commands import run_experiment, settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream

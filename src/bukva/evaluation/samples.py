@@ -10,7 +10,7 @@ import torch
 from jinja2 import Environment
 
 from bukva.backends.device import Machine, generation_device
-from bukva.config.schema import Sample
+from bukva.core.schema import Sample
 from bukva.evaluation.sampling import generate
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bukva.config.schema import Evaluate
 from bukva.core.progress import OnProgress, no_progress, progress_bar
+from bukva.core.schema import Evaluate
 from bukva.evaluation.rows import NGRAM
 from bukva.models.base import LanguageModel
 from bukva.models.bigram import Bigram

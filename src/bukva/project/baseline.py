@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bukva.config.load import PARAMS, flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.params import PARAMS, flatten, read_yaml
 from bukva.project.cache import cached_files, digests, has_remote
 from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
 from bukva.project.revisions import commit_of, experiment_ref, experiments, file_at, git, head, head_or_empty

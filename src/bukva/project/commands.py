@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
-from bukva.config.messages import one_or_another
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.messages import one_or_another
+from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.core.processes import die_with_parent
+from bukva.core.schema import Params
 from bukva.project.revisions import valid_name, why_failed, why_no_snapshots
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bukva.config.load import flatten
+from bukva.core.params import flatten
 
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"

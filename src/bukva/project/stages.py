@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bukva.config.load import read_yaml
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
+from bukva.core.params import read_yaml
+from bukva.core.schema import Params
 
 # relative to the running code, so that a queued experiment reads the dvc.yaml in its own copy of the project
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"

@@ -11,7 +11,7 @@ from typing import Any
 from bukva.compare.comparison import Comparison
 from bukva.compare.groups import Setting
 from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
-from bukva.config.load import PARAMS
+from bukva.core.params import PARAMS
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.project.stages import trained_models

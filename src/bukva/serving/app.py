@@ -30,12 +30,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Stre
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
-from bukva.config.load import read_params
-from bukva.config.messages import error_message
-from bukva.config.schema import MOST_CHARS, Sample, Section
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
+from bukva.core.messages import error_message
+from bukva.core.params import read_params
 from bukva.core.processes import HOST, listen
+from bukva.core.schema import MOST_CHARS, Sample, Section
 from bukva.project import baseline
 from bukva.project.revisions import WORKSPACE, experiments, git, resolve
 from bukva.project.stages import paths

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bukva.backends.device import prepare
 from bukva.compare.results import Result, as_folder, read_results
-from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
+from bukva.core.schema import Compute
 from bukva.models.folder import COUNTED
 from bukva.project.cache import cached_files
 from bukva.project.lock import outputs

@@ -36,8 +36,8 @@ class TextModel(PythonModel):
         `params` has values of section `sample` of params.yaml; MLflow fills in those of the experiment. The server
         answers a MlflowException with status 400 and its message.
         """
-        from bukva.config.schema import PROMPT, TEXT
         from bukva.core.errors import BukvaError
+        from bukva.core.schema import PROMPT, TEXT
         from bukva.serving.writer import RequestSettings, settings
 
         answers, where = [], ""

@@ -12,9 +12,9 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from bukva.backends.device import Machine, generation_device, prepare
-from bukva.config.messages import error_message
-from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample
 from bukva.core.errors import BukvaError
+from bukva.core.messages import error_message
+from bukva.core.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample
 from bukva.evaluation.samples import prompt_generator
 from bukva.evaluation.sampling import generate_each, window_start
 from bukva.models.base import LanguageModel

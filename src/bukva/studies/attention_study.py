@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
-from bukva.config.schema import TrainGPT
+from bukva.core.schema import TrainGPT
 from bukva.evaluation.scores import score
 from bukva.models.attention import attention_weights
 from bukva.models.base import LanguageModel

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.core.params import read_params
 from bukva.core.words import count
 from bukva.project.baseline import RESULTS
 from bukva.project.revisions import commit_of, git, head

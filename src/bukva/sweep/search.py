@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from bukva.config.schema import Training
 from bukva.core.errors import BukvaError
+from bukva.core.schema import Training
 from bukva.project.commands import overrides, params_with, values_of
 from bukva.sweep.trials import digest
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from bukva.config.messages import shorten
-from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError, ParamsError, redact_text
+from bukva.core.messages import shorten
+from bukva.core.schema import Sample
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")

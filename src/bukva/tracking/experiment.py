@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bukva.config.load import flatten
-from bukva.config.messages import shorten
-from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import read_json, sha256
+from bukva.core.messages import shorten
+from bukva.core.params import flatten
+from bukva.core.schema import Params
 from bukva.project import baseline as saved
 from bukva.project.baseline import edited_files, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock

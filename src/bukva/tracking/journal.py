@@ -33,11 +33,11 @@ from typing import Any
 
 import psutil
 
-from bukva.config.schema import Params
 from bukva.core.errors import message_for
 from bukva.core.files import atomic_file, project_root, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
+from bukva.core.schema import Params
 from bukva.project.lock import LOCK, StageRecords, outputs
 from bukva.project.stages import stages
 from bukva.tracking.experiment import datasets, this_experiment

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.config.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
+from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal

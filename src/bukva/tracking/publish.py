@@ -8,9 +8,9 @@ import csv
 import math
 from pathlib import Path
 
-from bukva.config.schema import Params
 from bukva.core.files import sha256
 from bukva.core.processes import fails_within, start_detached
+from bukva.core.schema import Params
 from bukva.project.baseline import lock_of_baseline
 from bukva.project.lock import LOCK, StageRecord, StageRecords, read_lock
 from bukva.project.stages import recorded_stages, trained_models

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
+from bukva.core.params import flatten
 from bukva.core.words import count
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models

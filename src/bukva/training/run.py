@@ -18,7 +18,7 @@ from bukva.backends import attach, backend_of
 from bukva.backends.base import TrainingJob
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
-from bukva.config.schema import TrainGPT
+from bukva.core.schema import TrainGPT
 from bukva.models.base import Batch, Config, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of

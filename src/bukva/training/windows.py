@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bukva.config.schema import Order
+from bukva.core.schema import Order
 from bukva.models.base import Batch
 from bukva.models.ngram_memory import NgramMemory
 from bukva.text.ids import Ids, ids_at

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.config.schema import Clean
+from bukva.core.schema import Clean
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.rule_sets import chosen_rules, rule_set
 from bukva.corpus.cleaning.rules import Cut

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from corpus.cleaning.cleaned import clean
 
-from bukva.config.schema import Clean
 from bukva.core.errors import BukvaError
+from bukva.core.schema import Clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.cleaning.scripts import fitting_rules
 from bukva.text.collection import Document, write_collection

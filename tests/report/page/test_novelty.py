@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from works import split as section
 
-from bukva.config.schema import Tokenize
+from bukva.core.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
 from bukva.report.page.novelty import COPIED, LENGTHS, novelty, read_train
 from bukva.text.collection import Document, write_collection

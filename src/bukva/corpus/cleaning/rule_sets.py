@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from bukva.config.load import read_any_yaml
-from bukva.config.messages import error_message, mistake, one_or_another, shorten
-from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
 from bukva.core.files import resolve_existing
+from bukva.core.messages import error_message, mistake, one_or_another, shorten
+from bukva.core.params import read_any_yaml
+from bukva.core.schema import Clean, Section
 from bukva.corpus.cleaning.clean import cleaned_works, removed_share
 from bukva.corpus.cleaning.removals import Record
 from bukva.corpus.cleaning.rules import LINE_ENDS, Cut, DropLines, LineRule, Normalise, RuleSet, Substitute

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bukva.config.messages import shorten
 from bukva.core.errors import ParamsError
+from bukva.core.messages import shorten
 from bukva.corpus.cleaning.removals import Record
 
 LINE_ENDS = "line_ends"  # name of the rule that converts line ends; every rule set has it

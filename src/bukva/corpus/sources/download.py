@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from bukva.config.messages import shorten
-from bukva.config.schema import DATASET, Download
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder, resolve_existing, sha256
+from bukva.core.messages import shorten
+from bukva.core.schema import DATASET, Download
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
 from bukva.corpus.sources.formats import conversion, reader_of_zip

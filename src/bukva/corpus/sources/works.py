@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from bukva.config.messages import one_or_another, shorten
 from bukva.core.errors import BukvaError, ParamsError
+from bukva.core.messages import one_or_another, shorten
 from bukva.core.words import count
 from bukva.corpus.sources.formats import READERS, conversion
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.schema import Split
 from bukva.core.errors import ParamsError
+from bukva.core.schema import Split
 from bukva.corpus.repeats import cut_from
 from bukva.text.characters import code_points
 from bukva.text.collection import read_text

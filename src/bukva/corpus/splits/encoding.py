@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bukva.config.schema import Split, Tokenize
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar, with_progress
+from bukva.core.schema import Split, Tokenize
 from bukva.corpus.splits.division import divide
 from bukva.text.collection import documents, read_table, read_text
 from bukva.text.ids import save_ids

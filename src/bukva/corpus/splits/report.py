@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.schema import Split
 from bukva.core.machine import n_cores
+from bukva.core.schema import Split
 from bukva.core.words import count
 from bukva.corpus.repeats import seen_in_train
 from bukva.corpus.splits.unlike import PARTS, UNLIKE, bigram_bits

@@ -12,8 +12,8 @@ from bukva.compare.groups import stage_seconds
 from bukva.compare.results import default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.compare.statistics.wording import better_or_worse, signed
-from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
+from bukva.core.params import flatten
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import file_at, git, head, resolve

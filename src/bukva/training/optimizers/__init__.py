@@ -2,7 +2,7 @@
 
 import torch
 
-from bukva.config.schema import TrainGPT
+from bukva.core.schema import TrainGPT
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers import adamw, muon
 from bukva.training.optimizers.adamw import Optimizers

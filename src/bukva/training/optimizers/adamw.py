@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bukva.config.schema import TrainGPT
+from bukva.core.schema import TrainGPT
 from bukva.models.base import LanguageModel
 
 

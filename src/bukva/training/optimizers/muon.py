@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bukva.config.schema import TrainGPT
+from bukva.core.schema import TrainGPT
 from bukva.models.base import LanguageModel
 from bukva.training.optimizers.adamw import Optimizers, adamw
 

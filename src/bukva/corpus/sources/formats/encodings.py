@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 
-from bukva.config.schema import ENCODINGS
+from bukva.core.schema import ENCODINGS
 
 # Escape sequence that switches the character set -> the encodings that use this sequence. A text in these encodings has
 # only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.

@@ -20,8 +20,8 @@ import warnings
 import pytest
 from imports import ROOT, SHIPPED
 
-from bukva.config.load import PARAMS, parse_params, read_yaml
 from bukva.core.errors import BukvaError
+from bukva.core.params import PARAMS, parse_params, read_yaml
 from bukva.project.stages import recorded_stages
 from chaos.project import SMALL
 

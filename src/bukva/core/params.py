@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bukva.config.messages import error_message, yaml_fault
-from bukva.config.schema import Params
 from bukva.core.errors import ParamsError
+from bukva.core.messages import error_message, yaml_fault
+from bukva.core.schema import Params
 
 PARAMS = Path("params.yaml")
 

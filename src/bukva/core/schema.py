@@ -23,8 +23,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import literal_schema
 
-from bukva.config.messages import AUTO, LIST, mistake, one_or_another
 from bukva.core.errors import redact_url
+from bukva.core.messages import AUTO, LIST, mistake, one_or_another
 
 RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
 RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))

@@ -11,9 +11,9 @@ from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml
 from imports import ROOT, SHIPPED
 
-from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
-from bukva.config.schema import RULE_SETS
 from bukva.core.errors import BukvaError
+from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_yaml
+from bukva.core.schema import RULE_SETS
 from bukva.corpus.cleaning.rule_sets import RULES
 
 TEXT = SHIPPED.read_text(encoding="utf-8")
