@@ -3,8 +3,8 @@
 from typing import get_args
 
 import pytest
-from bukva.core import schema
 
+from bukva.core import schema
 from bukva.models import gpt
 from bukva.text import tokenizers
 from bukva.training import optimizers
