@@ -116,7 +116,8 @@ def _final_name_in_errors(path: Path, unfinished: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).startswith(str(unfinished)):
+        is_unnamed = error.filename is None and error.errno is not None  # libraries raise errors without a number
+        if is_unnamed or str(error.filename).startswith(str(unfinished)):
             error.filename = str(path)
         raise
 
