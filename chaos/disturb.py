@@ -57,8 +57,8 @@ def full_disk(setup: Setup, tries: int) -> Iterator[str]:
 def no_checkpoint(setup: Setup, tries: int) -> Iterator[str]:
     """A full disk for checkpoints and for MLflow's database.
 
-    The same limit, but with enough space for the model; the training must continue, report the fault once and exit with
-    0; then `bukva sync`.
+    The limit leaves enough space for the model. The training must continue, report the fault once and exit with 0. Then
+    `bukva sync` runs.
     """
     for number in range(tries):
         project = setup.with_seed(10 + number)

@@ -1,4 +1,4 @@
-"""What all rows share: projects to break, the results of an uninterrupted run, and checks for what was lost."""
+"""Provide projects to break, the results of an uninterrupted run, and checks for lost data to all rows."""
 
 import random
 import shutil

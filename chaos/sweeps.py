@@ -116,7 +116,7 @@ def _not_resumed(project: Project, trial: str = "*") -> str:
 
 
 def _mlflow_fault(project: Project, trials: dict[str, str], steps: list[int], *, once: bool = True) -> str:
-    """Describe what is wrong in MLflow, unless each trial has a finished training with these steps, and only one."""
+    """Check that each trial has exactly one finished training with these steps in MLflow. Return the fault, or ""."""
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
     finished = [run for run in runs if run["status"] == "FINISHED" and run["experiment"] in trials]
     names = sorted(run["experiment"] for run in finished)

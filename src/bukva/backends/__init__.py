@@ -37,7 +37,7 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Turn the transformer blocks of a GPT into those of the machine's backend, in place. The weights stay the same."""
+    """Replace the transformer blocks of a GPT in place by faster blocks for this machine, with the same weights."""
     if isinstance(model, GPT):
         for block in model.blocks:
             block.__class__ = backend_of(machine).block

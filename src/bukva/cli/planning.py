@@ -1,7 +1,7 @@
 """Plan a training run: choose GPT size, batch size and number of steps for a time budget, from measured speeds.
 
 Sources: Hoffmann et al. 2022, "Training compute-optimal large language models" (about 20 tokens per parameter);
-Muennighoff et al. 2023, "Scaling data-constrained language models" (up to four epochs are nearly as good as new text).
+Muennighoff et al. 2023, "Scaling data-constrained language models" (repeating a text up to four times costs little).
 """
 
 import math
@@ -181,7 +181,7 @@ def plans(params: Params, budget: float, started_at: float) -> Iterator[Plan]:
         task = Task.of(config, sample, tokenizer, params.train_gpt.model_copy(update=steps), machine)
         try:
             if not seconds:
-                run_training(task, start(task), [StopAfter(1)])  # loads and compiles what a training needs
+                run_training(task, start(task), [StopAfter(1)])  # loads and compiles code before anything is timed
                 seconds = budget * (1 - RESERVE) - (now() - started_at)
             state, stopwatch = start(task), Stopwatch()
             run_training(task, state, [stopwatch])

@@ -73,7 +73,7 @@ class Leaderboard:
 
     @property
     def texts(self) -> list[pd.DataFrame]:
-        """The rows of each val text. Those of the baseline's text come first."""
+        """Return the rows of each val text, beginning with the val text of the baseline."""
         return [rows for _, rows in self.table.groupby("text", sort=False)]
 
 
