@@ -94,7 +94,7 @@ def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_t
     torch.manual_seed(5)
     actual = with_gradients(fused, made, x, angles)
     torch.manual_seed(5)
-    factors = [sublayers._dropped(torch.ones(shape), p)[0] for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
+    factors = [sublayers._dropout(p)(torch.ones(shape)) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
     for factor in factors:
         kept = factor > 0
         assert kept.double().mean().item() == pytest.approx(1 - p, abs=0.03)

@@ -9,7 +9,8 @@ bf16, so the loops read a bf16 number as uint16. These are the upper 16 bits of 
 
 Letters in shapes: B windows, T positions, M = B T rows, C channels, nh heads, hs channels of one head.
 
-Source: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory).
+Sources: Dao et al. 2022, "FlashAttention" (the cost of a pass over memory); Steele et al. 2014, "Fast splittable
+pseudorandom number generators" (SplitMix64, for dropout).
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from bukva.models.gpt import Block, relu_squared
 Array = npt.NDArray[Any]  # float32, or bf16 that is stored as uint16
 Floats = npt.NDArray[np.float32]
 
-f32, i32, u16, u32 = np.float32, np.int32, np.uint16, np.uint32
+f32, i32, u16, u32, u64 = np.float32, np.int32, np.uint16, np.uint32, np.uint64
 LOWEST, HIGHEST = i32(-(2**31)), i32(2**31 - 1)
 COLUMNS = 32  # attention weights are computed in blocks of this many columns, which suits vector instructions
 
@@ -98,21 +99,22 @@ class _AddAttention(torch.autograd.Function):
         q, k, v = rotated.flatten(1, 2)  # (B nh, T, hs) each
         weights = torch.bmm(q, k.mT)  # (B nh, T, T)
         _softmax(_array(weights))
-        kept, mask = _dropped(weights, p)
+        ctx.drop_weights, ctx.drop_added = _dropout(p), _dropout(p)
+        kept = ctx.drop_weights(weights)
         y = torch.bmm(kept, v).view(B, -1, T, hs).transpose(1, 2).reshape(B * T, C)
-        added, added_mask = _dropped(F.linear(y, proj), p)
-        ctx.save_for_backward(x, gain, h, qkv, proj, projected, q, k, v, weights, kept, mask, y, added_mask)
+        added = ctx.drop_added(F.linear(y, proj))
+        ctx.save_for_backward(x, gain, h, qkv, proj, projected, q, k, v, weights, kept, y)
         ctx.stats, ctx.cos_sin, ctx.qk_norm, ctx.factors = stats, cos_sin, qk_norm, factors
         return added.float().add_(x).view(B, T, C)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, h, qkv, proj, projected, q, k, v, weights, kept, mask, y, added_mask = ctx.saved_tensors
+        x, gain, h, qkv, proj, projected, q, k, v, weights, kept, y = ctx.saved_tensors
         B, T, _, nh, hs = projected.shape
         shape, dout = dout.shape, dout.reshape(x.shape)
-        dadded = _dropped_back(dout.to(h.dtype), added_mask)
+        dadded = ctx.drop_added(dout.to(h.dtype))
         dy = (dadded @ proj).view(B, T, nh, hs).transpose(1, 2).reshape(B * nh, T, hs)
-        dweights = _dropped_back(torch.bmm(dy, v.mT), mask)
+        dweights = ctx.drop_weights(torch.bmm(dy, v.mT))
         _softmax_back(_array(weights), _array(dweights))
         drotated = (torch.bmm(dweights, k), torch.bmm(dweights.mT, q), torch.bmm(kept.mT, dy))
         dprojected = torch.empty_like(projected)
@@ -153,16 +155,17 @@ class _AddMLP(torch.autograd.Function):
             _relu_squared(_array(inner.view(-1)), _array(active.view(-1)))
         else:
             active = activate(inner)
-        added, mask = _dropped(F.linear(active, proj), p)
-        ctx.save_for_backward(x, gain, h, fc, proj, inner, mask)
+        ctx.drop = _dropout(p)
+        added = ctx.drop(F.linear(active, proj))
+        ctx.save_for_backward(x, gain, h, fc, proj, inner)
         ctx.stats, ctx.activate = stats, activate
         return added.float().add_(x).view(shape)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, h, fc, proj, inner, mask = ctx.saved_tensors
+        x, gain, h, fc, proj, inner = ctx.saved_tensors
         shape, dout = dout.shape, dout.reshape(x.shape)
-        dadded = _dropped_back(dout.to(inner.dtype), mask)
+        dadded = ctx.drop(dout.to(inner.dtype))
         dinner = dadded @ proj
         if ctx.activate is relu_squared:  # recomputing the activation is as fast as saving it
             active = torch.empty_like(inner)
@@ -180,19 +183,18 @@ def _dtype() -> torch.dtype:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
-def _dropped(x: Tensor, p: float) -> tuple[Tensor, Tensor | None]:
-    """Apply dropout with probability `p` (Srivastava et al. 2014). Also return the factors, or None if `p` is 0."""
+def _dropout(p: float) -> Callable[[Tensor], Tensor]:
+    """Draw a dropout mask (Srivastava et al. 2014), and return the function that applies it in both passes."""
     if not p:
-        return x, None
-    # numpy draws many numbers six times as fast as torch, from a seed of torch's generator
-    seed = int(torch.empty((), dtype=torch.int64).random_())
-    numbers = np.random.SFC64(seed).random_raw(-(-x.numel() // 4)).view(u16)[: x.numel()]
-    mask = torch.from_numpy(numbers >= round(p * 2**16)).view_as(x).to(x.dtype).div_(1 - p)
-    return x * mask, mask
+        return lambda x: x
+    seed = u64(int(torch.empty((), dtype=torch.int64).random_()))
 
+    def drop(x: Tensor) -> Tensor:
+        y = torch.empty_like(x := x.contiguous())
+        _drop(_array(x.view(-1)), seed, u64(round(p * 2**16)), f32(1 / (1 - p)), _array(y.view(-1)))
+        return y
 
-def _dropped_back(dy: Tensor, mask: Tensor | None) -> Tensor:
-    return dy if mask is None else dy * mask
+    return drop
 
 
 def _array(x: Tensor) -> Array:
@@ -415,6 +417,18 @@ def _softmax_back(weights: Array, dweights: Array) -> None:
                 dweights[a, t, j] = _to_type_of(weights[a, t, j], _to_float32(weights[a, t, j]) * (g[j] - total))
             for j in range(S, T):
                 dweights[a, t, j] = 0
+
+
+@compiled_sums
+def _drop(x: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32, y: Array) -> None:
+    """Set each element to 0 with probability threshold / 2^16. SplitMix64 gives four elements their 16 bits each."""
+    for i in range(len(x)):
+        z = seed + u64(i >> 2) * u64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
+        z = z ^ (z >> u64(31))
+        is_kept = ((z >> u64(16 * (i & 3))) & u64(0xFFFF)) >= threshold
+        y[i] = _to_type_of(x[i], _to_float32(x[i]) * factor if is_kept else f32(0))
 
 
 @compiled_sums
