@@ -16,7 +16,9 @@ Update = Callable[[Iterable[Batch]], Tensor]
 
 
 class Optimizer(Protocol):
-    """The methods of `Optimizers` (bukva.training) that backends call."""
+    """The part of `Optimizers` (bukva.training) that backends use."""
+
+    optimizers: list[torch.optim.Optimizer]
 
     def tensors(self) -> list[Tensor]: ...
 

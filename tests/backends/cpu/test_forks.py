@@ -148,7 +148,9 @@ def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():
             work(group)
     """)
     with subprocess.Popen(
-        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stdout=subprocess.PIPE
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{os.environ.get('PYTHONPATH', '')}"},
+        stdout=subprocess.PIPE,
     ) as process:
         try:
             pids = {int(process.stdout.readline()) for _ in range(2)}

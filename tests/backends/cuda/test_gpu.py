@@ -15,7 +15,11 @@ def test_two_trainings_and_a_resumed_one_end_in_the_same_bytes():
     run = subprocess.run(
         [sys.executable, "-m", "bench.gpu", "--quick", "equal"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": "src", "CUDA_VISIBLE_DEVICES": os.environ["BUKVA_TEST_GPUS"]},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"src:{os.environ.get('PYTHONPATH', '')}",
+            "CUDA_VISIBLE_DEVICES": os.environ["BUKVA_TEST_GPUS"],
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -229,6 +229,30 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     assert (len(compiled), tracer.n_replays) == (2, 20)
 
 
+def test_the_loss_and_muons_update_are_traced_whole_and_compute_the_same(monkeypatch):
+    """Without the compiler's own backend, which takes a minute on a CPU."""
+    traced, compile_ = [], torch.compile
+
+    def trace(function, **options):
+        traced.append(function.__name__)
+        return compile_(function, dynamic=options["dynamic"], fullgraph=options["fullgraph"], backend="eager")
+
+    monkeypatch.setattr(torch, "compile", trace)
+    plain, state = (start(plain_task(NO_DROPOUT, optimizer="muon")) for _ in range(2))
+    ids = torch.arange(12).view(2, 6) % 7
+    for each in (plain, state):
+        each.optimizer.make_capturable(torch.device("cpu"))
+        each.optimizer.set_learning_rate(0.03)
+    with backend.compiled(TrainingJob(state.model, state.optimizer, (2, 5), 3, {})):
+        for each in (plain, state):
+            for _ in range(3):
+                each.model.zero_grad()
+                each.model.loss(ids[:, :-1], ids[:, 1:]).backward()
+                each.optimizer.step()
+    assert traced == ["loss", "update"]
+    same(state.weights(), plain.weights(), rtol=1e-5, atol=1e-7)
+
+
 def test_a_resumed_training_whose_losses_cannot_be_compiled_again_says_so_in_its_numerics(recorded):
     recorded(Tracer())
     first = run(plain_task(NO_DROPOUT))[0]

@@ -4,6 +4,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +13,16 @@ from bukva.backends.base import Backend, TrainingJob, Update
 from bukva.backends.cuda.embedding import use_products
 from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
-from bukva.models.base import Batch, LanguageModel
+from bukva.models.base import Batch
 
 # On one H100, a compiled loss function saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for an
 # update of 1.05 TFLOP (docs/scaling-method.md). The saved time is assumed to be linear in the FLOPs of an update.
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
 FLOPS_PER_WEIGHT = 6  # per id: a multiplication and an addition in the forward pass, twice as many in the backward pass
+# The compiler otherwise sums the gradients of a norm's gains in the kernel that computes the gradients of its input. On
+# one H100 this took 1.07 instead of 0.55 of the 7.5 ms of an update of 10.7 million parameters (docs/dev/log.md).
+COMPILER: dict[str, str | int | bool] = {"triton.mix_order_reduction": False}
 NOT_COMPILED = "not compiled"  # value of `losses` in numerics.json
 MESSAGE_CHARS = 300  # quoted errors are cut to this length, because an error of the compiler can fill pages
 
@@ -67,7 +71,7 @@ class RecordedUpdate:
             f"{COMPILE_SECONDS:.0f} s and would save {seconds:.0f} s"
         )
         if seconds > COMPILE_SECONDS:
-            with compiled_loss(self.job.model):
+            with compiled(self.job):
                 if error := self.graphed.warm_up(batch):
                     _say(f"The loss function could not be compiled. Reason: {_one_line(error)}")
                     how = "without a compiled loss function"
@@ -101,14 +105,19 @@ class RecordedUpdate:
 
 
 @contextlib.contextmanager
-def compiled_loss(model: LanguageModel) -> Iterator[None]:
-    """Use a version of `model.loss` that torch.compile has compiled, until the with block ends."""
+def compiled(job: TrainingJob) -> Iterator[None]:
+    """Compile the loss function and Muon's update with torch.compile, until the with block ends."""
     torch.compiler.reset()  # otherwise torch.compile stops compiling a function after eight models
-    model.__dict__["loss"] = torch.compile(model.loss, dynamic=False, fullgraph=True)
+    muon = [optimizer for optimizer in job.optimizer.optimizers if hasattr(optimizer, "update")]
+    owners: list[tuple[Any, str]] = [(job.model, "loss"), *((optimizer, "update") for optimizer in muon)]
+    for owner, name in owners:
+        function = getattr(owner, name)
+        owner.__dict__[name] = torch.compile(function, dynamic=False, fullgraph=True, options=COMPILER)
     try:
         yield
     finally:
-        del model.__dict__["loss"]
+        for owner, name in owners:
+            del owner.__dict__[name]
 
 
 def seconds_saved(job: TrainingJob) -> float:

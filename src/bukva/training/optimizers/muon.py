@@ -92,14 +92,26 @@ class Muon(torch.optim.Optimizer):
         for shape, parameters in by_shape.items():
             gradients = [parameter.grad for parameter in parameters]
             momenta = [self.state[parameter]["momentum"] for parameter in parameters]
-            torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
-            ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
-            matrices = torch.cat(ahead).view(-1, *shape)  # (n, rows, columns)
-            matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
-            update = orthogonalize(matrices.to(self.dtype)).float().reshape(-1, shape[1])
-            parts, scale = update.split([len(parameter) for parameter in parameters]), ADAMW_SIZE * max(shape) ** 0.5
-            torch._foreach_mul_(parameters, 1 - rate * weight_decay)
-            if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
-                torch._foreach_sub_(parameters, torch._foreach_mul(parts, rate * scale))
-            else:
-                torch._foreach_sub_(parameters, parts, alpha=rate * scale)
+            self.update(parameters, gradients, momenta, shape, rate, weight_decay)
+
+    def update(
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        momenta: list[Tensor],
+        shape: tuple[int, int],
+        rate: float | Tensor,
+        weight_decay: float,
+    ) -> None:
+        """Update parameters whose matrices have the same `shape`. A GPU may run a compiled version of this method."""
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+        ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
+        matrices = torch.cat(ahead).view(-1, *shape)  # (n, rows, columns)
+        matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
+        update = orthogonalize(matrices.to(self.dtype)).float().reshape(-1, shape[1])
+        parts, scale = update.split([len(parameter) for parameter in parameters]), ADAMW_SIZE * max(shape) ** 0.5
+        torch._foreach_mul_(parameters, 1 - rate * weight_decay)
+        if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
+            torch._foreach_sub_(parameters, torch._foreach_mul(parts, rate * scale))
+        else:
+            torch._foreach_sub_(parameters, parts, alpha=rate * scale)
