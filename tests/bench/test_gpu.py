@@ -65,7 +65,7 @@ def test_requirements_hold_on_an_h100_only(card, here):
     values, _ = card
     bench = gpu.Bench(here, "auto", quick=False)
     lines = {line.what: line for line in gpu.updates(bench)}
-    share = "percentage of the card's bf16 peak of 989 TFLOPS: 346 TFLOPS"  # of 85M, the last of three
+    share = "percentage of the card's bf16 peak of 989 TFLOPS: 346 TFLOPS"  # of 85M, the last
     assert lines[share].ours == pytest.approx([35.0])
     assert lines[share].required == 35.0
     before = "an update of model default, 20.4 ms at commit 1796985"
