@@ -18,16 +18,13 @@ from bukva.core.files import write_text
 from bukva.core.progress import duration
 from chaos import disturb, kill, sweeps
 from chaos.project import ROOT
-from chaos.row import Row
-from chaos.setup import Setup
+from chaos.setup import Row, Setup
 
 ROWS = (*kill.ROWS, *disturb.ROWS, *sweeps.ROWS)
 
 N_WORKERS = 2  # rows that run in parallel; a row waits more than it computes
 PAGE = ROOT / "docs" / "reliability-method.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
-
-Verdicts = dict[Row, list[str]]
 
 app = typer.Typer(**cli.STYLE)
 
@@ -39,37 +36,41 @@ def main(
     list_rows: Annotated[bool, typer.Option("--list", help="List the rows and run none.")] = False,
 ) -> None:
     """Kill and break the pipeline in every known way, and print what survived."""
+    known = {row.name: row for row in ROWS}
     if list_rows:
-        for row in ROWS:
-            print(f"{row.name:<18}{row.paragraphs[0]}")
+        for name, row in known.items():
+            print(f"{name:<18}{row.paragraphs[0]}")
         return
     if write and only:
         raise BukvaError("chaos: --write replaces the whole table. Run it without row names.")
-    rows, started_at = _chosen(only or [row.name for row in ROWS]), time.perf_counter()
+    if unknown := [name for name in only or () if name not in known]:
+        raise BukvaError(f"chaos: unknown row {', '.join(unknown)}. Use {', '.join(known)}.")
+    rows, started_at = [row for name, row in known.items() if not only or name in only], time.perf_counter()
+    for row in rows:
+        if not row.is_possible():
+            print(f"{row.name}: skipped, because it is not possible on this machine: {row.paragraphs[1]}")
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
-        results = _run(rows, Path(scratch))
+        lines = _run([row for row in rows if row.is_possible()], Path(scratch))
     took = f"In {duration(time.perf_counter() - started_at)}."
-    _print(results, took)
+    table = Table("fault", "tried", "survived", "lost")
+    for fault, _, *counts in lines:
+        table.add_row(fault, *counts)
+    Console(highlight=False).print(table)
+    print(took)
     if write:
+        head = [["fault", "injection and check", "tried", "survived", "lost"], ["---"] * 5]
+        content = "".join(f"| {' | '.join(cells)} |\n" for cells in [*head, *lines])
         text = PAGE.read_text(encoding="utf-8")
-        write_text(PAGE, TABLE.sub(lambda _: f"{_markdown(results)}\n{took}\n", text))
-    if any(fault for verdicts in results.values() for fault in verdicts):
+        write_text(PAGE, TABLE.sub(lambda _: f"{content}\n{took}\n", text))
+    if any(lost != "0" for *_, lost in lines):
         raise typer.Exit(1)
 
 
-def _chosen(names: list[str]) -> list[Row]:
-    known = [row.name for row in ROWS]
-    if unknown := [name for name in names if name not in known]:
-        raise BukvaError(f"chaos: unknown row {', '.join(unknown)}. Use {', '.join(known)}.")
-    chosen = [row for row in ROWS if row.name in names]
-    for row in chosen:
-        if not row.is_possible():
-            print(f"{row.name}: skipped, because it is not possible on this machine: {row.paragraphs[1]}")
-    return [row for row in chosen if row.is_possible()]
+def _run(rows: list[Row], scratch: Path) -> list[list[str]]:
+    """Run the rows in parallel, and return the cells of the table: fault, method, and the numbers of tries.
 
-
-def _run(rows: list[Row], scratch: Path) -> Verdicts:
-    """Run the rows in parallel and return their verdicts. Rows that run at the same time use different projects."""
+    Rows that run at the same time use different projects.
+    """
     print("The pipeline of a small project runs without interruption ...", flush=True)
     free: SimpleQueue[Setup] = SimpleQueue()
 
@@ -81,37 +82,15 @@ def _run(rows: list[Row], scratch: Path) -> Verdicts:
             verdicts = [f"{type(error).__name__}: {error}"]
         finally:
             free.put(setup)
-        seconds = duration(time.perf_counter() - started_at)
+        seconds, n, survived = duration(time.perf_counter() - started_at), len(verdicts), verdicts.count("")
         faults = "".join(f"\n    LOST: {fault}" for fault in verdicts if fault)
-        survived = f"{verdicts.count('')} of {len(verdicts)} survived"
-        print(f"{row.name}: {row.paragraphs[0]}: {survived}, in {seconds}{faults}", flush=True)
-        return verdicts
+        print(f"{row.name}: {row.paragraphs[0]}: {survived} of {n} survived, in {seconds}{faults}", flush=True)
+        return [*row.paragraphs, str(n), str(survived), str(n - survived)]
 
     with ThreadPoolExecutor(N_WORKERS) as pool:
         for setup in pool.map(Setup, (scratch / str(number) for number in range(min(N_WORKERS, len(rows))))):
             free.put(setup)
-        return dict(zip(rows, pool.map(run, rows), strict=True))
-
-
-def _print(results: Verdicts, took: str) -> None:
-    table = Table("fault", "tried", "survived", "lost")
-    for row, verdicts in results.items():
-        table.add_row(row.paragraphs[0], *_counts(verdicts))
-    Console(highlight=False).print(table)
-    print(took)
-
-
-def _markdown(results: Verdicts) -> str:
-    head = "| fault | injection and check | tried | survived | lost |\n|---|---|---|---|---|\n"
-    return head + "".join(
-        f"| {' | '.join((*row.paragraphs, *_counts(verdicts)))} |\n" for row, verdicts in results.items()
-    )
-
-
-def _counts(verdicts: list[str]) -> tuple[str, str, str]:
-    """Return the cells of the columns tried, survived and lost."""
-    survived = verdicts.count("")
-    return str(len(verdicts)), str(survived), str(len(verdicts) - survived)
+        return list(pool.map(run, rows))
 
 
 if __name__ == "__main__":

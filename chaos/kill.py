@@ -3,25 +3,25 @@
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from chaos.project import Project
-from chaos.row import Row
-from chaos.running import Running, ended_by, kill, kill_all, stage_module, wait_until, wait_until_empty
+from chaos.running import Running, ended_by, send, wait_until
 from chaos.setup import (
+    AGAIN,
     LONG,
     LONGEST,
     SHORT,
     STAGES,
+    TRAIN,
+    Row,
     Setup,
-    difference,
-    difference_from_uninterrupted,
-    has_checkpoint,
+    interrupted,
     mlflow_fault,
+    not_resumed,
     start_training,
-    torn_file,
-    train_uninterrupted,
+    training_ends,
 )
 
 POINTS = (
@@ -29,8 +29,6 @@ POINTS = (
     "write:2000", "write:9000",
 )  # fmt: skip
 POINTS_IN_CHECKPOINTS = "fsync-before:7", "fsync-after:8", "replace-before:4", "replace-after:5", "replace-before:6"
-TRAIN = "dvc", "repro", "train-gpt"
-AGAIN = "dvc", "repro", "-f", "-s", "train-gpt"
 ENDED = "The DVC process that started this stage has ended"
 SAVED = "The checkpoint is saved. Run the same command to resume."
 KINDS: tuple[tuple[str, ...], ...] = (), ("--temp",), ("--queue",)
@@ -46,23 +44,12 @@ def stages(setup: Setup, tries: int) -> Iterator[str]:
     """
     project, verdicts = setup.new_project("stages"), list[str]()
     for stage in STAGES:
-        n_killed = 0
+        n_wanted = len(verdicts) + tries
         for _ in range(3 * tries):  # more often than needed, because some attempts end before they are killed
-            if n_killed < tries and (killed := _kill_at_random(setup, project, stage)) is not None:
-                n_killed += 1
-                verdicts.append(killed)
+            if len(verdicts) < n_wanted:
+                verdicts += _kill_stage(setup, project, stage)
         project.run("dvc", "repro", "-f", "-s", stage)  # DVC would restore it, and not remove what a kill left over
-    yield from _with_end(setup, project, verdicts)
-
-
-def _kill_at_random(setup: Setup, project: Project, stage: str) -> str | None:
-    """Kill a stage once and return the verdict, or None if the stage ended before."""
-    running = project.start("dvc", "repro", "-f", "-s", stage)
-    running.reaches(lambda: project.processes(stage_module(stage)))
-    time.sleep(setup.random.uniform(0, 0.8 * setup.seconds[stage]))
-    kill(project, stage)
-    killed = running.wait() and ended_by(running.printed, signal.SIGKILL)
-    return torn_file(project, setup.reference) if killed else None
+    yield from _at_end(setup, project, verdicts)
 
 
 def system_calls(setup: Setup, tries: int) -> Iterator[str]:
@@ -75,24 +62,27 @@ def system_calls(setup: Setup, tries: int) -> Iterator[str]:
     project, verdicts = setup.new_project("points"), list[str]()
     for stage in STAGES[:-1]:
         points = (*POINTS, *(POINTS_IN_CHECKPOINTS if stage.startswith("train") else ()))
-        arguments: tuple[str, ...] = (stage,)  # at first without -s, to complete the stage that was killed before
-        has_ended = False
-        for point in setup.random.sample(points, min(tries, len(points))):
-            running = project.start("dvc", "repro", *arguments, CHAOS=f"{stage}:{point}")
-            arguments = "-f", "-s", stage
-            if running.wait() and ended_by(running.printed, signal.SIGKILL, signal.SIGXFSZ):
-                verdicts.append(torn_file(project, setup.reference))
-            else:  # the stage makes no such call, and DVC has recorded it
-                has_ended = True
-        if has_ended:  # run it again, because DVC would restore it and not remove the leftovers of a kill
-            project.run("dvc", "repro", *arguments)
-    yield from _with_end(setup, project, verdicts)
+        for point in setup.random.sample(points, min(tries, len(points))):  # a stage may not make such a call
+            verdicts += _kill_stage(setup, project, stage, CHAOS=f"{stage}:{point}")
+        project.run("dvc", "repro", "-f", "-s", stage)
+    yield from _at_end(setup, project, verdicts)
 
 
-def _with_end(setup: Setup, project: Project, verdicts: list[str]) -> list[str]:
+def _kill_stage(setup: Setup, project: Project, stage: str, **trap: str) -> list[str]:
+    """Run a stage, and kill it with a trap or at a random moment. Return the verdict, or nothing if it was too late."""
+    running = project.start("dvc", "repro", "-f", "-s", stage, **trap)
+    if not trap:
+        running.reaches(partial(project.stage_processes, stage))
+        time.sleep(setup.random.uniform(0, 0.8 * setup.seconds[stage]))
+        project.kill(stage)
+    killed = running.wait() and ended_by(running.printed, signal.SIGKILL, signal.SIGXFSZ)
+    return [setup.torn_file(project)] if killed else []
+
+
+def _at_end(setup: Setup, project: Project, verdicts: list[str]) -> list[str]:
     """Complete the pipeline, and return the verdicts of all tries. A fault at the end counts for every try."""
     project.run("dvc", "repro")
-    fault = difference(project, setup.reference) or mlflow_fault(project, SHORT)
+    fault = setup.lost(project, SHORT)
     return [fault or each for each in verdicts]
 
 
@@ -110,11 +100,11 @@ def mlflow_ahead(setup: Setup, tries: int) -> Iterator[str]:
         last = max(0, _last_point(project))
         running = project.start(*TRAIN, BUKVA_CHECKPOINT_SECONDS="3600")
         has_new_point = running.reaches(partial(_has_point_after, project, last))
-        kill(project, "train-gpt")
+        project.kill()
         running.wait()
         verdicts.append("" if has_new_point else "MLflow got no point")
     project.run(*TRAIN)
-    fault = mlflow_fault(project, LONGEST) or difference_from_uninterrupted(project)
+    fault = setup.lost(project, LONGEST)
     yield from (fault or each for each in verdicts)
 
 
@@ -127,196 +117,153 @@ def _last_point(project: Project) -> int:
     return max(runs[-1]["steps"], default=-1) if runs else -1
 
 
-def _interrupted(
-    setup: Setup,
-    tries: int,
-    end: Callable[[Project, Running, int], object],
-    check: Callable[[Project, Running, int], str] = lambda *_: "",
-    **recipe: object,
-) -> Iterator[str]:
-    """Interrupt a training at a checkpoint, check what it left, resume it, and compare it with an uninterrupted one."""
-    project = setup.with_seed(2, LONG, **recipe)
-    reference = setup.references.setdefault(str(recipe), {}) or train_uninterrupted(project)
-    setup.references[str(recipe)] = reference
-    for number in range(tries):
-        running = start_training(project, *AGAIN)
-        end(project, running, number)
-        running.wait()
-        fault = check(project, running, number)
-        printed = project.run(*AGAIN)
-        yield _not_resumed(printed) or mlflow_fault(project, LONG) or difference(project, reference) or fault
-
-
-def _not_resumed(printed: str) -> str:
-    return "" if "Resumed at step" in printed else f"it did not resume: {printed}"
-
-
-def _training_ends(project: Project) -> bool:
-    """Return whether the training ends by itself within 20 seconds."""
-    return not wait_until_empty(lambda: project.processes(stage_module("train-gpt")), 20)
-
-
-def dvc(setup: Setup, tries: int) -> Iterator[str]:
+@interrupted()
+def dvc(_: Setup, project: Project, running: Running, __: int) -> str:
     """`kill -9` of DVC while a stage trains.
 
     The stage must notice this within seconds, report it, save a checkpoint and end.
     """
-
-    def fault(project: Project, running: Running, _: int) -> str:
-        ended = _training_ends(project) and ENDED in running.printed and SAVED in running.printed
-        return "" if ended else f"it did not end, or did not report it: {running.printed}"
-
-    yield from _interrupted(setup, tries, lambda _, running, __: running.process.kill(), fault)
+    running.process.kill()
+    return _not_ended(project, running, ENDED, SAVED)
 
 
-def dvc_before_stage(setup: Setup, tries: int) -> Iterator[str]:
+def dvc_before_stage(setup: Setup, number: int) -> str:
     """`kill -9` of DVC while the process of a stage starts.
 
     The stage must notice this after its imports and end; a stage that trained on would train twice.
     """
-    project, verdicts = setup.with_seed(2, LONGEST), list[str]()
-    for number in range(tries):
-        running = project.start(*AGAIN)
-        running.reaches(lambda: project.processes(stage_module("train-gpt")))
-        time.sleep(0.2 * number)
-        running.process.kill()
-        running.wait()
-        ended = _training_ends(project) and ENDED in running.printed
-        verdicts.append("" if ended else f"it did not end, or did not report it: {running.printed}")
+    project = setup.with_seed(2, LONGEST)
+    running = project.start(*AGAIN)
+    running.reaches(project.stage_processes)
+    time.sleep(0.2 * number)
+    running.process.kill()
+    fault = _not_ended(project, running, ENDED)
     project.run(*AGAIN)
-    fault = mlflow_fault(project, LONGEST)
-    yield from (fault or each for each in verdicts)
+    return mlflow_fault(project, LONGEST) or fault
 
 
-def before_dvc_lock(setup: Setup, tries: int) -> Iterator[str]:
+def _not_ended(project: Project, running: Running, *messages: str) -> str:
+    """Describe a training that does not end with these messages after its DVC process was killed."""
+    running.wait()
+    ended = training_ends(project) and all(message in running.printed for message in messages)
+    return "" if ended else f"it did not end, or did not report it: {running.printed}"
+
+
+def before_dvc_lock(setup: Setup, number: int) -> str:
     """`kill -9` of DVC between the end of a training and the writing of dvc.lock.
 
     The stage kills DVC when it ends; the next run must resume at the last step.
     """
-    for number in range(tries):
-        project = setup.with_seed(30 + number)  # a new seed, because DVC's run cache would have the same training
-        killed = project.start(*TRAIN, CHAOS="train-gpt:dvc:1").wait() == -signal.SIGKILL
-        printed = project.run(*TRAIN)
-        fault = "" if killed else "dvc was not killed"
-        fault = fault or ("" if f"Resumed at step {SHORT[-1]}" in printed else "the training was lost")
-        yield fault or mlflow_fault(project, SHORT) or difference_from_uninterrupted(project)
+    project = setup.with_seed(30 + number)  # a new seed, because DVC's run cache would have the same training
+    if project.start(*TRAIN, CHAOS="train-gpt:dvc:1").wait() != -signal.SIGKILL:
+        return "dvc was not killed"
+    if f"Resumed at step {SHORT[-1]}" not in project.run(*TRAIN):
+        return "the training was lost"
+    return setup.lost(project, SHORT)
 
 
-def power_cut(setup: Setup, tries: int) -> Iterator[str]:
+@interrupted()
+def power_cut(setup: Setup, project: Project, running: Running, _: int) -> str:
     """`kill -9` of all processes at the same time.
 
     DVC, the stage and its background processes; unlike in a real power cut, the disk keeps data that was not synced.
     """
-
-    def end(project: Project, *_: object) -> None:
-        time.sleep(setup.random.uniform(0, 0.5))
-        kill_all(project)
-
-    yield from _interrupted(setup, tries, end)
+    time.sleep(setup.random.uniform(0, 0.5))
+    send(project.processes())
+    running.wait()
+    return ""
 
 
-def abandoned(setup: Setup, tries: int) -> Iterator[str]:
+def abandoned(setup: Setup, number: int) -> str:
     """`kill -9` of all processes of a training that is never resumed.
 
     MLflow shows the run of the training as RUNNING, and after `bukva sync` as KILLED.
     """
-    for number in range(tries):
-        project = setup.with_seed(80 + number, LONGEST)
-        running = project.start(*TRAIN)
-        assert running.reaches(partial(_has_point_after, project, -1)), running.printed
-        kill_all(project)
-        running.wait()
-        before = "RUNNING" in project.statuses()
-        project.reset()
-        project.sync()
-        after = "RUNNING" in project.statuses()
-        yield "" if before and not after else f"RUNNING before: {before}, after: {after}"
+    project = setup.with_seed(80 + number, LONGEST)
+    running = project.start(*TRAIN)
+    assert running.reaches(partial(_has_point_after, project, -1)), running.printed
+    send(project.processes())
+    running.wait()
+    before = project.has_running_run()
+    project.reset()
+    project.sync()
+    after = project.has_running_run()
+    return "" if before and not after else f"RUNNING before: {before}, after: {after}"
 
 
-def signals(setup: Setup, tries: int) -> Iterator[str]:
+@interrupted()
+def signals(_: Setup, project: Project, running: Running, number: int) -> str:
     """SIGTERM, and Ctrl-C in the terminal.
 
     The training must complete and save the current update, and its run must get the status KILLED; the stage exits with
     143 or 130 (after Ctrl-C, DVC prints -2 if its shell is dash); SIGINT goes to the process group.
     """
-
-    def end(project: Project, running: Running, number: int) -> None:
-        if number % 2:
-            kill(project, "train-gpt", signal.SIGTERM)
-        else:
-            running.press_ctrl_c()
-
-    def fault(project: Project, running: Running, number: int) -> str:
-        if not ended_by(running.printed, (signal.SIGINT, signal.SIGTERM)[number % 2]) or SAVED not in running.printed:
-            return f"it did not report the signal: {running.printed}"
-        project.wait_for_mlflow()
-        status = project.training_runs()[-1]["status"]
-        return "" if status == "KILLED" else f"its status in MLflow is {status}"
-
-    yield from _interrupted(setup, tries, end, fault)
+    if number % 2:
+        project.kill(number=signal.SIGTERM)
+    else:
+        running.press_ctrl_c()
+    running.wait()
+    if not ended_by(running.printed, (signal.SIGINT, signal.SIGTERM)[number % 2]) or SAVED not in running.printed:
+        return f"it did not report the signal: {running.printed}"
+    project.wait_for_mlflow()
+    status = project.training_runs()[-1]["status"]
+    return "" if status == "KILLED" else f"its status in MLflow is {status}"
 
 
-def two_processes(setup: Setup, tries: int) -> Iterator[str]:
+@interrupted(processes=2)
+def two_processes(_: Setup, project: Project, running: Running, number: int) -> str:
     """A training in two processes: one process killed, the launcher terminated, Ctrl-C, DVC killed.
 
     `train_gpt.processes=2` with torch's launcher; after each fault, the same command again.
     """
-
-    def end(project: Project, running: Running, number: int) -> None:
-        launcher, *_, last = project.processes(stage_module("train-gpt"))
-        (last.kill, launcher.terminate, running.press_ctrl_c, running.process.kill)[number]()
-        running.wait()
-        _training_ends(project)
-
-    yield from _interrupted(setup, tries, end, processes=2)
+    launcher, *_, last = project.stage_processes()
+    (last.kill, launcher.terminate, running.press_ctrl_c, running.process.kill)[number]()
+    running.wait()
+    training_ends(project)
+    return ""
 
 
 # ---- experiments
 
 
-def dvc_exp_run(setup: Setup, tries: int) -> Iterator[str]:
+def dvc_exp_run(setup: Setup, number: int) -> str:
     """`kill -9` of `dvc exp run` while a stage trains.
 
     As in the row `dvc`; `git checkout -f main`, because DVC leaves HEAD detached; then the same command again.
     """
-    for number in range(tries):
-        project = setup.with_seed(70, LONG)
-        project.commit("for an experiment")
-        change, steps = _longer_by(1 + number)
-        command = "dvc", "exp", "run", "-S", change
-        running = start_training(project, *command)
-        running.process.kill()
-        ended = running.wait() and _training_ends(project)
-        project.run("git", "checkout", "-qf", "main")
-        printed = project.run(*command)
-        yield ("" if ended else "it did not end") or _not_resumed(printed) or mlflow_fault(project, steps)
+    project, command, steps = _experiment(setup, 70, number)
+    running = start_training(project, *command)
+    running.process.kill()
+    running.wait()
+    if not training_ends(project):
+        return "it did not end"
+    project.run("git", "checkout", "-qf", "main")
+    return not_resumed(project.run(*command)) or mlflow_fault(project, steps)
 
 
-def experiments(setup: Setup, tries: int) -> Iterator[str]:
+def experiments(setup: Setup, number: int) -> str:
     """`kill -9` of a training in `dvc exp run`, with `--temp` and in DVC's queue.
 
     Each training is killed; then the same command again.
     """
-    project = setup.with_seed(7, LONG)
-    project.commit("for experiments")
-    for number, kind in enumerate(KINDS[:tries], start=1):
-        change, steps = _longer_by(number)
-        command = "dvc", "exp", "run", *kind, "-S", change
-        before = sum(_finished(project))
-        _run_experiment(project, command, killed=True)
-        printed = _run_experiment(project, command, killed=False)
-        new = sum(_finished(project)) - before
-        once = "" if new == 1 else f"MLflow has {new} finished runs of it: {project.training_runs()}"
-        yield _not_resumed(printed) or once or mlflow_fault(project, steps)
+    project, command, steps = _experiment(setup, 7, number, *KINDS[number])
+    before = _n_finished(project)
+    _run_experiment(project, command, killed=True)
+    printed = _run_experiment(project, command, killed=False)
+    new = _n_finished(project) - before
+    once = "" if new == 1 else f"MLflow has {new} finished runs of it: {project.training_runs()}"
+    return not_resumed(printed) or once or mlflow_fault(project, steps)
 
 
-def _finished(project: Project) -> Iterator[bool]:
-    return (run["stage"] == "train-gpt" and run["status"] == "FINISHED" for run in project.training_runs())
+def _experiment(setup: Setup, seed: int, number: int, *kind: str) -> tuple[Project, tuple[str, ...], list[int]]:
+    """Return a project, the command of an experiment, and the steps at which the experiment scores val."""
+    project, n_steps = setup.with_seed(seed, LONG), LONG[-1] + 1 + number
+    project.commit("for an experiment")
+    return project, ("dvc", "exp", "run", *kind, "-S", f"train_gpt.n_steps={n_steps}"), [*LONG, n_steps]
 
 
-def _longer_by(more: int) -> tuple[str, list[int]]:
-    """Return the setting for `more` updates than LONG has, and the steps at which this training scores val."""
-    return f"train_gpt.n_steps={LONG[-1] + more}", [*LONG, LONG[-1] + more]
+def _n_finished(project: Project) -> int:
+    return sum(run["stage"] == "train-gpt" and run["status"] == "FINISHED" for run in project.training_runs())
 
 
 def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool) -> str:
@@ -327,8 +274,8 @@ def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool)
         running = project.start("dvc", "queue", "start")  # the workers outlive this command
         running.wait()
     if killed:
-        wait_until(lambda: has_checkpoint(project))
-        assert kill(project, "train-gpt"), running.printed
+        wait_until(project.has_checkpoint)
+        assert project.kill(), running.printed
     if queued:
         wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
     running.wait()

@@ -16,15 +16,17 @@ def is_possible() -> bool:
 
 
 class Machine:
-    """A simulated machine.
-
-    name: name of the network namespace.
-    address: address of the network card.
-    """
+    """A simulated machine: a namespace, and a network card with an address that is connected to the bridge."""
 
     def __init__(self, number: int) -> None:
         self.name, self.address = f"{BRIDGE}-{number}", f"{ADDRESS}{number}"
-        self._cable = f"{BRIDGE}v{number}"  # interface at the bridge that is connected to the card
+        cable = f"{BRIDGE}v{number}"  # interface at the bridge
+        ip("netns", "add", self.name)
+        ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("link", "set", cable, "master", BRIDGE, "up")
+        ip("-n", self.name, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "lo", "up")
+        self.set_card("up")
 
     def command(self, *command: str) -> tuple[str, ...]:
         """Return the command line that runs a command on this machine."""
@@ -32,39 +34,27 @@ class Machine:
 
     def set_card(self, state: str) -> None:
         """Set the network card "up" or "down"."""
-        _ip("-n", self.name, "link", "set", "eth0", state)
-
-    def create(self) -> None:
-        """Create the namespace, and a network card that is connected to the bridge."""
-        _ip("netns", "add", self.name)
-        _ip("link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        _ip("link", "set", self._cable, "master", BRIDGE, "up")
-        _ip("-n", self.name, "addr", "add", f"{self.address}/24", "dev", "eth0")
-        _ip("-n", self.name, "link", "set", "lo", "up")
-        self.set_card("up")
-
-    def remove(self) -> None:
-        """Remove the card and the namespace. A process that is still running keeps the namespace, but not the card."""
-        for command in (("link", "delete", self._cable), ("netns", "delete", self.name)):
-            subprocess.run(["ip", *command], capture_output=True)
+        ip("-n", self.name, "link", "set", "eth0", state)
 
 
 @contextlib.contextmanager
 def network(size: int) -> Iterator[list[Machine]]:
     """Create `size` machines that can reach each other, and remove them after the block."""
-    machines = [Machine(2 + number) for number in range(size)]
-    _ip("link", "add", BRIDGE, "type", "bridge")
+    if not size:
+        yield []
+        return
+    numbers = range(2, 2 + size)
+    ip("link", "add", BRIDGE, "type", "bridge")
     try:
-        _ip("addr", "add", f"{ADDRESS}1/24", "dev", BRIDGE)
-        _ip("link", "set", BRIDGE, "up")
-        for machine in machines:
-            machine.create()
-        yield machines
+        ip("addr", "add", f"{ADDRESS}1/24", "dev", BRIDGE)
+        ip("link", "set", BRIDGE, "up")
+        yield [Machine(number) for number in numbers]
     finally:
-        for machine in machines:
-            machine.remove()
-        _ip("link", "delete", BRIDGE)
+        for number in numbers:  # a process that still runs keeps its namespace, but not the card
+            ip("link", "delete", f"{BRIDGE}v{number}", check=False)
+            ip("netns", "delete", f"{BRIDGE}-{number}", check=False)
+        ip("link", "delete", BRIDGE)
 
 
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+def ip(*arguments: str, check: bool = True) -> None:
+    subprocess.run(["ip", *arguments], check=check, capture_output=True)

@@ -1,21 +1,22 @@
 """Small projects in which DVC really runs: copies of this repository with a corpus of 10 kB."""
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 from ruamel.yaml import YAML
 
-from chaos import store
-from chaos.running import Running, wait_until_empty
+from chaos.running import Running, select, send, wait_until_empty
 
 ROOT = Path(__file__).parent.parent
 NOT_COPIED = "data/", "reports/", "tests/", "chaos/", "docs/", "bench/"
@@ -31,6 +32,35 @@ WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corp
 N_WORKS, WORK_CHARS = 3, 4000
 TIMEOUT_SECONDS = 900  # long enough for a machine that is busy with other things
 MLFLOW_SECONDS = 60  # limit for MLflow to receive the results of a stage
+
+# program that prints all runs in a project's store, read with mlflow
+READ_ALL = """
+import json, os, sys, warnings
+warnings.simplefilter("ignore")
+from mlflow import MlflowClient
+client = MlflowClient(tracking_uri=f"sqlite:///{os.getcwd()}/mlflow.db")
+experiment = client.get_experiment_by_name("bukva")
+def files(run, path=None):
+    for item in client.list_artifacts(run, path):
+        yield from files(run, item.path) if item.is_dir else [item.path]
+found = [
+    {"name": run.info.run_name, "status": run.info.status, "tags": dict(run.data.tags), "params": dict(run.data.params),
+     "metrics": dict(run.data.metrics), "artifacts": sorted(files(run.info.run_id)), "id": run.info.run_id,
+     "parent": run.data.tags.get("mlflow.parentRunId"), "where": experiment.artifact_location,
+     "models": [model.model_id for model in (run.outputs.model_outputs if run.outputs else [])],
+     "points": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics}}
+    for run in client.search_runs([experiment.experiment_id])
+]
+print("RUNS" + json.dumps(found))
+"""
+# one row for each run, oldest first; the steps are those at which val was scored
+RUNS = """
+select name, status,
+    (select json_group_object(substr(key, 7), value) from tags where run_uuid = run and key like 'bukva.%'),
+    (select json_group_array(step) from
+        (select step from metrics where run_uuid = run and key = 'val_nats_per_char' order by step))
+from (select *, run_uuid as run from runs) order by start_time
+"""
 
 
 class Project:
@@ -56,11 +86,11 @@ class Project:
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, self.folder / name)
         (self.folder / "dvc.lock").unlink(missing_ok=True)
-        text = (ROOT / WORK).read_text(encoding="utf-8")
+        text, corpus = (ROOT / WORK).read_text(encoding="utf-8"), (self.folder / WORK).parent
+        corpus.mkdir(parents=True)
         for index in range(N_WORKS):
-            work = (self.folder / WORK).with_name(f"{index}.txt")
-            work.parent.mkdir(parents=True, exist_ok=True)
-            work.write_text(text[index * WORK_CHARS : (index + 1) * WORK_CHARS], encoding="utf-8")
+            work = text[index * WORK_CHARS : (index + 1) * WORK_CHARS]
+            (corpus / f"{index}.txt").write_text(work, encoding="utf-8")
         self.set(SMALL)
         self.run("git", "init", "-q", "-b", "main")
         self.commit("start")
@@ -84,11 +114,9 @@ class Project:
         return done.stdout
 
     def start(self, *command: str, **env: str) -> Running:
-        """Start a command without waiting for it to end."""
-        return Running(self, command, self.env | env)
+        return Running(command, self.folder, self.env | env)
 
     def repro(self, *arguments: str, **env: Any) -> list[str]:
-        """Run `dvc repro` and return the stages that ran."""
         return self.stages_run(self.run("dvc", "repro", *arguments, **env))
 
     def bukva(self, *arguments: str, ok: bool = True) -> str:
@@ -101,11 +129,9 @@ class Project:
 
     @staticmethod
     def stages_run(printed: str) -> list[str]:
-        """Return the names of the stages that ran, from the output of DVC."""
         return re.findall(r"Running stage '([\w-]+)'", printed)
 
     def commit(self, message: str) -> None:
-        """Commit all files."""
         self.run("git", "add", "-A")
         self.run("git", "commit", "-q", "--allow-empty", "-m", message)
 
@@ -117,7 +143,6 @@ class Project:
     # ---- files
 
     def set(self, changes: dict[str, dict[str, object]]) -> None:
-        """Change params.yaml."""
         yaml, file = YAML(), self.folder / "params.yaml"
         raw = yaml.load(file)
         for section, values in changes.items():
@@ -125,7 +150,6 @@ class Project:
         yaml.dump(raw, file)
 
     def read(self, name: str) -> str:
-        """Return the text of a file."""
         return (self.folder / name).read_text(encoding="utf-8")
 
     def read_from_experiment(self, experiment: str, name: str) -> str:
@@ -135,91 +159,96 @@ class Project:
         return self.run("git", "show", f"{ref}:{name}")
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace the first occurrence of a text in a file."""
         text = self.read(name)
         assert old in text, f"{name} does not contain {old!r}"
         (self.folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def outputs(self) -> dict[str, str]:
         """Return the digest of every output file by path, and a digest of dvc.lock that ignores the order of stages."""
-        files = [file for name in ("data", "reports") for file in (self.folder / name).rglob("*")]
-        digests = {
-            path: hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in files
-            if file.is_file() and not (path := file.relative_to(self.folder).as_posix()).startswith("data/sample")
-        }
+        digests = {}
+        for file in (file for name in ("data", "reports") for file in (self.folder / name).rglob("*")):
+            path = file.relative_to(self.folder).as_posix()
+            if file.is_file() and not path.startswith("data/sample"):
+                digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
         lock = self.folder / "dvc.lock"
-        return digests | ({"dvc.lock": _digest_of_lock(lock)} if lock.exists() else {})
+        if lock.exists():  # a kill can change the order of its stages
+            content = json.dumps(YAML(typ="safe").load(lock)["stages"], sort_keys=True)
+            digests["dvc.lock"] = hashlib.sha256(content.encode()).hexdigest()
+        return digests
 
     def leftovers(self) -> list[str]:
         """Return files and folders with a temporary name, and checkpoints of unfinished trainings."""
         paths = [*self.folder.rglob(".*.part"), *self.folder.rglob(".*.old"), *self.checkpoints()]
         return sorted(path.relative_to(self.folder).as_posix() for path in paths)
 
-    def remove_checkpoints(self) -> None:
-        """Remove all checkpoints, so that the next training starts from the beginning."""
-        shutil.rmtree(self.folder / ".bukva" / "checkpoints", ignore_errors=True)
-
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
         """Return the checkpoints of trainings that have not ended, sorted by path."""
         files = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.pt")
         return sorted(file for file in files if not file.with_name("done.json").exists())
 
-    # ---- processes and MLflow
+    def has_checkpoint(self) -> bool:
+        """Return whether the training of the GPT has a checkpoint of a step after 0."""
+        return any(int(file.name.partition("-")[0]) for file in self.checkpoints("train-gpt"))
 
-    def processes(self, word: str) -> list[psutil.Process]:
-        """Return the project's processes whose command line contains a word, parents before their children."""
-        matching = (process for process in self._each_process() if word in _words(process))
-        return sorted(matching, key=lambda process: process.pid)
+    # ---- processes
 
-    def all_processes(self) -> list[psutil.Process]:
-        """Return all processes of this project, including processes of DVC and MLflow."""
-        return list(self._each_process())
+    def processes(self, word: str = "") -> list[psutil.Process]:
+        """Return the project's processes, parents before their children; with `word`, those whose arguments have it."""
+
+        def is_wanted(process: psutil.Process) -> bool:
+            inside = process.pid != os.getpid() and Path(process.cwd()).is_relative_to(self.folder)
+            return inside and (not word or word in process.cmdline())
+
+        return select(psutil.process_iter(), is_wanted)  # in the order of their numbers
+
+    def stage_processes(self, stage: str = "train-gpt") -> list[psutil.Process]:
+        return self.processes(f"stages.{stage.replace('-', '_')}")
+
+    def kill(self, stage: str = "train-gpt", number: signal.Signals = signal.SIGKILL) -> bool:
+        """Send a signal to the first process of a stage; return whether the stage had a process."""
+        processes = self.stage_processes(stage)
+        send(processes[:1], number)
+        return bool(processes)
 
     def wait_for_background(self) -> None:
         """Wait for the background processes that send journals to MLflow and remove checkpoints after a command."""
-        left = wait_until_empty(self.all_processes, TIMEOUT_SECONDS)
+        left = wait_until_empty(self.processes, TIMEOUT_SECONDS)
         assert not left, f"still running: {left}"
 
+    # ---- MLflow
+
     def wait_for_mlflow(self) -> None:
-        """Wait for the processes that send journals to MLflow, which can outlive their stage by some seconds."""
         wait_until_empty(lambda: self.processes("bukva.tracking.sync"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
-        """Wait until all journals are sent, and return all runs in MLflow (see `chaos.store.all_runs`)."""
+        """Wait until all journals are sent, and return all runs, read with mlflow."""
         self.wait_for_mlflow()
-        return store.all_runs(self)
+        printed = self.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
+        runs: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
+        return runs
+
+    def all_runs(self) -> list[dict[str, Any]]:
+        """Return all runs, oldest first: name, status, tags, and the steps at which val was scored.
+
+        `experiment`, `kind` and `stage` are the tags `bukva.experiment` and so on. This does not import mlflow.
+        """
+        return [
+            {"name": name, "status": status, "steps": json.loads(steps), **json.loads(tags)}
+            for name, status, tags, steps in self._query(RUNS)
+        ]
 
     def training_runs(self) -> list[dict[str, Any]]:
-        """Return the runs of trainings in MLflow (see `chaos.store`)."""
-        return store.training_runs(self.folder)
+        return [run for run in self.all_runs() if run.get("kind") == "training"]
 
     def versions(self) -> list[tuple[str, int]]:
         """Return the registered model versions as pairs of name and number."""
-        return store.versions(self.folder)
+        return self._query("select name, version from model_versions order by name, version")
 
-    def statuses(self) -> list[str]:
-        """Return the statuses that occur among the runs in MLflow."""
-        return store.statuses(self.folder)
+    def has_running_run(self) -> bool:
+        return any(run["status"] == "RUNNING" for run in self.all_runs())
 
-    def _each_process(self) -> Iterator[psutil.Process]:
-        for process in psutil.process_iter():
-            try:
-                inside = Path(process.cwd()).is_relative_to(self.folder)
-            except (psutil.Error, OSError):
-                continue
-            if inside and process.pid != os.getpid():
-                yield process
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def _digest_of_lock(file: Path) -> str:
-    """Return a digest of dvc.lock that does not depend on the order of stages, which a kill can change."""
-    stages = YAML(typ="safe").load(file)["stages"]
-    return hashlib.sha256(json.dumps(stages, sort_keys=True).encode()).hexdigest()
+    def _query(self, sql: str) -> list[Any]:
+        # SQLite rolls back the unfinished writes of a killed process only if the database is opened for writing
+        uri = f"file:{self.folder / 'mlflow.db'}?mode=rw"
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as database:
+            return database.execute(sql).fetchall()

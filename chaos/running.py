@@ -1,4 +1,4 @@
-"""Commands that run in a project: start them, wait for conditions, send signals, and find out how they ended."""
+"""Commands that were started, and processes: wait for conditions, send signals, and find out how commands ended."""
 
 import contextlib
 import os
@@ -6,13 +6,11 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
 
 import psutil
-
-if TYPE_CHECKING:
-    from chaos.project import Project
 
 T = TypeVar("T")
 
@@ -21,19 +19,17 @@ POLL_SECONDS = 0.02
 
 
 class Running:
-    """A command that was started in a project, in a separate process group."""
+    """A command that was started in a folder, in a separate process group. Its output goes to a file."""
 
-    def __init__(self, project: "Project", command: tuple[str, ...], env: dict[str, str]) -> None:
-        self._log = project.folder.parent / f"running-{time.monotonic_ns()}.log"
+    def __init__(self, command: tuple[str, ...], folder: Path, env: dict[str, str]) -> None:
+        self._log = folder.parent / f"running-{time.monotonic_ns()}.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                command, cwd=project.folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+                command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
 
     @property
     def printed(self) -> str:
-        """Output of the command so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def reaches(self, condition: Callable[[], object]) -> bool:
@@ -46,12 +42,18 @@ class Running:
             time.sleep(POLL_SECONDS)
         return True
 
+    def prints(self, text: str) -> bool:
+        """Wait until the command has printed a text; return False if it ends first."""
+        return self.reaches(lambda: text in self.printed)
+
     def wait(self, seconds: float = TIMEOUT_SECONDS) -> int:
-        """Wait until the command ends, and return its exit status."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the command does not end:\n{self.printed}") from None
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
 
     def press_ctrl_c(self) -> None:
         """Send SIGINT to the whole process group, as a terminal does."""
@@ -59,7 +61,6 @@ class Running:
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until a condition is true."""
     assert not wait_until_empty(lambda: not condition(), TIMEOUT_SECONDS)
 
 
@@ -71,25 +72,21 @@ def wait_until_empty(find: Callable[[], T], seconds: float = 5.0) -> T:
     return result
 
 
-def stage_module(stage: str) -> str:
-    """Return the name of a stage's module, which is part of the command line of its process."""
-    return f"stages.{stage.replace('-', '_')}"
+def select(processes: Iterable[psutil.Process], is_wanted: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """Return the processes for which a condition holds, without those that end meanwhile."""
+    selected = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error, OSError):
+            if is_wanted(process):
+                selected.append(process)
+    return selected
 
 
-def kill(project: "Project", stage: str, number: signal.Signals = signal.SIGKILL) -> bool:
-    """Send a signal to the first process of a stage; return whether the stage had a process."""
-    processes = project.processes(stage_module(stage))
-    for process in processes[:1]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
-    return bool(processes)
-
-
-def kill_all(project: "Project") -> None:
-    """Send SIGKILL to every process of a project."""
-    for process in project.all_processes():
+def send(processes: list[psutil.Process], number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to all processes that still run."""
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):  # a process can end when its parent is killed
-            process.kill()
+            process.send_signal(number)
 
 
 def ended_by(printed: str, *numbers: signal.Signals) -> bool:

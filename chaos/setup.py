@@ -1,9 +1,13 @@
-"""Provide projects to break, the results of an uninterrupted run, and checks for lost data to all rows."""
+"""The frame of all rows: projects to break, results of uninterrupted runs, and checks for lost data."""
 
+import functools
+import inspect
 import random
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.project import MLFLOW_SECONDS, Project
@@ -16,6 +20,8 @@ STAGES = (
 SHORT = list(range(0, 401, 100))
 LONG = list(range(0, 2001, 500))  # long enough to kill the training after its first checkpoint
 LONGEST = list(range(0, 5001, 100))  # long enough to kill it after MLflow, which starts in seconds, has a point
+TRAIN = "dvc", "repro", "train-gpt"
+AGAIN = "dvc", "repro", "-f", "-s", "train-gpt"
 SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
 SEED = 20  # seed of the random moments at which processes are killed
 
@@ -24,9 +30,8 @@ class Setup:
     """Projects in a folder that the caller removes.
 
     whole: project in which the pipeline was run without interruption.
-    reference: digests of the outputs of `whole`, by path.
     seconds: duration of each stage in that run.
-    references: digests of the outputs of uninterrupted trainings, by recipe.
+    references: digests of the outputs of uninterrupted runs, by the content of params.yaml.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -40,9 +45,8 @@ class Setup:
         self._bare.commit("longer trainings")
         self.whole = self.new_project("whole")
         self.seconds = self._run_pipeline()
-        self.reference = self.whole.outputs()
+        self.references = {self.whole.read("params.yaml"): self.whole.outputs()}
         self.whole.commit("baseline")
-        self.references: dict[str, dict[str, str]] = {}
 
     def new_project(self, name: str) -> Project:
         """Return a new project in which nothing was run."""
@@ -54,7 +58,8 @@ class Setup:
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
         """Return the project `whole` with parameters for another training of the GPT, which scores val at `steps`."""
         self.whole.reset()
-        self.whole.remove_checkpoints()  # an earlier fault may have left some
+        # an earlier fault may have left some, from which the next training would resume
+        shutil.rmtree(self.whole.folder / ".bukva" / "checkpoints", ignore_errors=True)
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 
@@ -75,87 +80,130 @@ class Setup:
 
     def _run_pipeline(self) -> dict[str, float]:
         """Run the pipeline and return the seconds that each stage took."""
-        running = self.whole.start("dvc", "repro")
-        starts = {stage: _start_of(stage, running) for stage in STAGES}
+        running, moments = self.whole.start("dvc", "repro"), []
+        for stage in STAGES:
+            running.prints(f"Running stage '{stage}'")
+            moments.append(time.monotonic())
         assert running.wait() == 0, running.printed
-        ends = [*list(starts.values())[1:], time.monotonic()]
-        return {stage: end - start for (stage, start), end in zip(starts.items(), ends, strict=True)}
+        moments.append(time.monotonic())
+        return {stage: end - start for stage, start, end in zip(STAGES, moments, moments[1:], strict=False)}
+
+    # ---- what was lost, or ""
+
+    def lost(self, project: Project, steps: list[int]) -> str:
+        """Describe what MLflow misses, a leftover file, or an output that differs from that of an uninterrupted run.
+
+        If there is no such run with these parameters yet, the GPT is trained again, without interruption.
+        """
+        outputs, params = project.outputs(), project.read("params.yaml")
+        if fault := mlflow_fault(project, steps):
+            return fault
+        if left := wait_until_empty(project.leftovers):
+            return f"{left[0]} was not removed"
+        if params not in self.references:
+            project.run(*AGAIN)
+            self.references[params] = project.outputs()
+        reference = self.references[params]
+        paths = sorted(path for path in reference.keys() | outputs.keys() if reference.get(path) != outputs.get(path))
+        return f"{paths[0]} differs from that of an uninterrupted run" if paths else ""
+
+    def torn_file(self, project: Project) -> str:
+        """Describe a file that has its final name but differs from that of an uninterrupted run."""
+        reference = self.references[project.read("params.yaml")]
+        for path, digest in project.outputs().items():
+            final = path != "dvc.lock" and not any(part.startswith(".") for part in Path(path).parts)
+            grows = path.startswith("reports/curves/")  # written row by row
+            if final and not grows and reference.get(path) != digest:
+                return f"{path} is torn"
+        return ""
+
+
+def mlflow_fault(project: Project, steps: list[int]) -> str:
+    """Describe which points of the GPT's last training MLflow is missing or has twice, when all journals are sent."""
+
+    def fault() -> str:
+        runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
+        finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last finished one
+        if not finished:
+            return f"MLflow has {runs}"
+        if finished[-1]["steps"] != steps:
+            return f"MLflow has the steps {finished[-1]['steps']}, not {steps}"
+        return "a run is still RUNNING" if project.has_running_run() else ""
+
+    return wait_until_empty(fault, MLFLOW_SECONDS)
+
+
+def not_resumed(printed: str) -> str:
+    """Describe that a training did not resume from a checkpoint."""
+    return "" if "Resumed at step" in printed else f"it did not resume: {printed}"
+
+
+# ---- trainings
 
 
 def _scored_at(steps: list[int]) -> dict[str, object]:
     return {"n_steps": steps[-1], "eval_every": steps[1]}
 
 
-def _start_of(stage: str, running: Running) -> float:
-    running.reaches(lambda: f"Running stage '{stage}'" in running.printed)
-    return time.monotonic()
-
-
-# ---- trainings
-
-
-def train_uninterrupted(project: Project) -> dict[str, str]:
-    """Train the GPT without interruption and return the digests of the outputs by path."""
-    project.run("dvc", "repro", "-f", "-s", "train-gpt")
-    return project.outputs()
-
-
 def start_training(project: Project, *command: str) -> Running:
     """Start a command that trains the GPT, and wait for a checkpoint from which the training can resume."""
     wait_until(lambda: not project.leftovers())  # checkpoints of an earlier training are removed soon after its end
     running = project.start(*command)
-    assert running.reaches(lambda: has_checkpoint(project)), running.printed
+    assert running.reaches(project.has_checkpoint), running.printed
     return running
 
 
-def has_checkpoint(project: Project) -> bool:
-    """Return whether the training of the GPT has a checkpoint of a step after 0."""
-    return any(int(file.name.partition("-")[0]) for file in project.checkpoints("train-gpt"))
+def training_ends(project: Project) -> bool:
+    """Return whether the training ends by itself within 20 seconds."""
+    return not wait_until_empty(project.stage_processes, 20)
 
 
-# ---- what was lost, or ""
+# ---- rows
+
+Once = Callable[[Setup, int], str]  # injects a fault; gets the number of the try, and returns what was lost, or ""
+Series = Callable[[Setup, int], Iterator[str]]  # gets the number of tries, and yields for each what was lost, or ""
 
 
-def torn_file(project: Project, reference: dict[str, str]) -> str:
-    """Describe a file that has its final name but differs from the reference."""
-    for path, digest in project.outputs().items():
-        final = path != "dvc.lock" and not any(part.startswith(".") for part in Path(path).parts)
-        grows = path.startswith("reports/curves/")  # written row by row
-        if final and not grows and reference.get(path) != digest:
-            return f"{path} is torn"
-    return ""
+@dataclass(frozen=True)
+class Row:
+    """A fault. The first paragraph of the function's docstring names the fault, the second how it is injected."""
+
+    inject: Once | Series
+    tries: int
+    is_possible: Callable[[], bool] = lambda: True
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        return self.inject.__name__.replace("_", "-")
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The fault, and how it is injected and checked; each in one line."""
+        paragraphs = (inspect.getdoc(self.inject) or "").split("\n\n")
+        return [" ".join(paragraph.split()).removesuffix(".") for paragraph in paragraphs]
+
+    def verdicts(self, setup: Setup) -> list[str]:
+        """Return what each try lost, or "". A try in which the fault did not happen counts as lost."""
+        if not inspect.isgeneratorfunction(self.inject):
+            return [str(self.inject(setup, number)) for number in range(self.tries)]
+        verdicts = list(self.inject(setup, self.tries))
+        return verdicts + ["the fault did not happen"] * (self.tries - len(verdicts))
 
 
-def difference(project: Project, reference: dict[str, str]) -> str:
-    """Describe an output that differs from the reference, or a leftover file."""
-    if fault := difference_between(project.outputs(), reference):
-        return fault
-    left = wait_until_empty(project.leftovers)
-    return f"{left[0]} was not removed" if left else ""
+def interrupted(**recipe: object) -> Callable[[Callable[[Setup, Project, Running, int], str]], Once]:
+    """Turn a function into a row. It interrupts a training that has a checkpoint, and returns a fault or "".
 
+    The row then resumes the training. `recipe`: parameters of the training.
+    """
 
-def difference_from_uninterrupted(project: Project) -> str:
-    """Run the same training without interruption, and describe how the current outputs differ from its outputs."""
-    resumed = project.outputs()
-    return difference(project, resumed) or difference_between(resumed, train_uninterrupted(project))
+    def decorate(interrupt: Callable[[Setup, Project, Running, int], str]) -> Once:
+        @functools.wraps(interrupt)
+        def inject(setup: Setup, number: int) -> str:
+            project = setup.with_seed(2, LONG, **recipe)
+            fault = interrupt(setup, project, start_training(project, *AGAIN), number)
+            return not_resumed(project.run(*AGAIN)) or setup.lost(project, LONG) or fault
 
+        return inject
 
-def difference_between(outputs: dict[str, str], reference: dict[str, str]) -> str:
-    """Describe a file whose digest differs, or that is missing on one side."""
-    differing = sorted(path for path in reference.keys() | outputs.keys() if reference.get(path) != outputs.get(path))
-    return f"{differing[0]} differs from that of an uninterrupted run" if differing else ""
-
-
-def mlflow_fault(project: Project, steps: list[int]) -> str:
-    """Describe which points of the GPT's last training MLflow is missing or has twice, when all journals are sent."""
-    return wait_until_empty(lambda: _mlflow_fault(project, steps), MLFLOW_SECONDS)
-
-
-def _mlflow_fault(project: Project, steps: list[int]) -> str:
-    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
-    finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last finished one
-    if not finished:
-        return f"MLflow has {runs}"
-    if finished[-1]["steps"] != steps:
-        return f"MLflow has the steps {finished[-1]['steps']}, not {steps}"
-    return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
+    return decorate

@@ -13,23 +13,13 @@ clean:fsync-before:2. The operations:
 """
 
 import atexit
+import itertools
 import os
 import resource
 import runpy
 import signal
 import sys
-import threading
 from pathlib import Path
-
-
-def main() -> None:
-    """Run the module that the arguments name, as `python -m` does, with a trap if CHAOS names this stage."""
-    module, sys.argv = sys.argv[2], sys.argv[2:]
-    sys.path[0] = str(Path.cwd())
-    stage, operation, count = (os.environ.get("CHAOS") or "::").split(":")
-    if operation and module == f"stages.{stage.replace('-', '_')}":
-        set_trap(operation, int(count))
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def set_trap(operation: str, count: int) -> None:
@@ -47,12 +37,10 @@ def set_trap(operation: str, count: int) -> None:
 
 def kill_at_call(name: str, when: str, count: int) -> None:
     """Replace a function of module os so that this process is killed before or after its `count`-th call."""
-    real, lock, calls = getattr(os, name), threading.Lock(), [0]
+    real, numbers = getattr(os, name), itertools.count(1)
 
     def call(*args: object, **kwargs: object) -> object:
-        with lock:
-            calls[0] += 1
-            fatal = calls[0] == count
+        fatal = next(numbers) == count  # safe in threads
         if fatal and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = real(*args, **kwargs)
@@ -64,4 +52,10 @@ def kill_at_call(name: str, when: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # runs the module that the arguments name, as `python -m` does
+    module, sys.argv = sys.argv[2], sys.argv[2:]
+    sys.path[0] = str(Path.cwd())
+    stage, operation, count = (os.environ.get("CHAOS") or "::").split(":")
+    if operation and module == f"stages.{stage.replace('-', '_')}":
+        set_trap(operation, int(count))
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

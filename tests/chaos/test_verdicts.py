@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from chaos.__main__ import ROWS
-from chaos.row import Row
 from chaos.running import ended_by
+from chaos.setup import Row
 
 SHELLS = "/bin/sh", "/bin/bash"
 
@@ -30,7 +30,10 @@ def test_the_signal_that_ended_a_stage_is_recognised_and_not_mistaken_for_anothe
 
 @pytest.mark.parametrize(("tries", "happened", "lost"), [(3, 2, 1), (3, 3, 0), (3, 5, 0), (1, 0, 1)])
 def test_a_fault_that_did_not_happen_counts_as_lost(tries, happened, lost):
-    row = Row(lambda *_: [""] * happened, tries)
+    def series(*_):
+        yield from [""] * happened
+
+    row = Row(series, tries)
     assert row.verdicts(None) == [""] * happened + ["the fault did not happen"] * lost
 
 

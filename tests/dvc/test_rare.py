@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from chaos.project import Project
-from chaos.running import stage_module, wait_until
+from chaos.running import wait_until
 from chaos.setup import STAGES
 
 pytestmark = pytest.mark.nightly
@@ -113,10 +113,10 @@ def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, 
     project.set({"train_gpt": {"processes": 2, "n_steps": 100_000, "eval_every": 100_000, "seed": exit_code}})
     running = project.start("python", *TRAIN, PYTHONPATH="src", DVC_ROOT=str(project.folder))
     assert running.reaches(lambda: " 0/" in running.printed), running.printed
-    launcher, *_, last = project.processes(stage_module("train-gpt"))
+    launcher, *_, last = project.stage_processes()
     os.kill((last if name == "SIGKILL" else launcher).pid, getattr(signal, name))
     assert running.wait() == exit_code, running.printed
-    wait_until(lambda: not project.processes(stage_module("train-gpt")))
+    wait_until(lambda: not project.stage_processes())
     assert "Traceback" not in running.printed
     if name == "SIGKILL":
         assert "of 2 was killed by SIGKILL. The other processes were stopped" in running.printed

@@ -15,8 +15,8 @@ from lxml import html
 
 from bench import measure, rows
 from chaos.project import Project
-from chaos.running import kill, wait_until, wait_until_empty
-from chaos.setup import SAVE_OFTEN, STAGES, has_checkpoint
+from chaos.running import wait_until, wait_until_empty
+from chaos.setup import SAVE_OFTEN, STAGES
 
 pytestmark = pytest.mark.slow
 
@@ -204,8 +204,8 @@ def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted
         project.run("dvc", "exp", "run", "--queue", "-n", name, *LONGER)
     project.reset()
     project.start("dvc", "queue", "start", **SAVE_OFTEN).wait()  # its worker outlives it
-    wait_until(lambda: has_checkpoint(project))
-    assert kill(project, "train-gpt")
+    wait_until(project.has_checkpoint)
+    assert project.kill()
     assert not wait_until_empty(lambda: not has_experiment(project, "long"), 300)
     wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
     assert "Resumed at step" in project.run("dvc", "queue", "logs", "long")
