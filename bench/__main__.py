@@ -1,6 +1,5 @@
 """Run the benchmarks and write the report: `python -m bench [ROW ...]`."""
 
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench import gpu, report, rows
-from bench.measure import ROOT, machine
+from bench.measure import ROOT, git, machine
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
@@ -41,10 +40,10 @@ def main(
         for name in ROWS:
             print(f"{name:<12}{_description(name)}")
         return
-    changed = _git("status", "--porcelain", "--", ".", ":!reports/bench.*")
+    changed = git("status", "--porcelain", "--", ".", ":!reports/bench.*", folder=ROOT)
     if changed and not only:
         raise BukvaError("bench: files differ from the last commit. Commit or stash them, or name single rows.")
-    commit = _git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
+    commit = git("rev-parse", "--short=12", "HEAD", folder=ROOT) + ("-dirty" if changed else "")
     results: report.Results = {"commit": commit, "machine": machine(), "versions": report.versions(), "rows": {}}
     if not only and UNFINISHED.exists():
         unfinished = read_json(UNFINISHED)
@@ -87,10 +86,6 @@ def _measure(names: list[str], results: report.Results, *, save: bool) -> list[s
 def _description(name: str) -> str:
     """Return the first line of the docstring of a row."""
     return (ROWS[name].__doc__ or "").partition("\n")[0].rstrip(".")
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

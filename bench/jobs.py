@@ -51,16 +51,15 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
     from bukva.training.state import Progress
     from bukva.training.windows import Windows
 
-    raw_params, (train, val) = params_with(RECIPES[recipe]), load_ids(raw)
-    raw_params["train_gpt"].update(seed=seed, eval_every=raw_params["train_gpt"]["n_steps"])
-    values = parse_params(raw_params, "bench")
-    training, shape = values.train_gpt, GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())
-    windows = Windows(train, shape.block_size, training.batch_size, training.order, training.seed)
-    machine = prepare(values.compute)
-    task = Task(lambda: build(shape), windows, lambda model, _: score(model, val), training, machine)
+    changes, (train, val) = RECIPES[recipe], load_ids(raw)
+    training = changes["train_gpt"] | {"seed": seed, "eval_every": changes["train_gpt"]["n_steps"]}
+    values = parse_params(params_with(changes | {"train_gpt": training}), "bench")
+    shape, hyper = GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump()), values.train_gpt
+    windows = Windows(train, shape.block_size, hyper.batch_size, hyper.order, hyper.seed)
+    task = Task(lambda: build(shape), windows, lambda model, _: score(model, val), hyper, prepare(values.compute))
     state = start(task)
-    untrained = Progress(0, 0, 0.0, val_nats_per_char=math.log(VOCAB_SIZE))
-    state.curve.append(untrained)  # skips the scoring before the training
+    # an entry for the untrained model skips the scoring before the training
+    state.curve.append(Progress(0, 0, 0.0, val_nats_per_char=math.log(VOCAB_SIZE)))
     run_training(task, state)
     return {"nats": state.best_val}
 
@@ -70,9 +69,8 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
     from bench.plain.gpt import PlainTraining, Recipe, Shape
 
     training = PlainTraining(Shape(VOCAB_SIZE), Recipe(), *load_ids(raw), seed)
-    recipe = training.recipe
-    for step in range(recipe.n_steps):
-        if step % recipe.eval_every == 0:
+    for step in range(training.recipe.n_steps):
+        if step % training.recipe.eval_every == 0:
             training.estimate()
         training.update(step)
     return {"nats": training.estimate()["val"]}
@@ -125,8 +123,7 @@ def _generate() -> dict[str, Any]:
     machine = prepare(values.compute)
     model = build(GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())).eval()
     model.to(device := generation_device(model, machine))
-    rng = torch.Generator().manual_seed(1)
-    prompt = torch.zeros(1, 1, dtype=torch.int64, device=device)
+    rng, prompt = torch.Generator().manual_seed(1), torch.zeros(1, 1, dtype=torch.int64, device=device)
     return _timed(lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng))
 
 
@@ -156,12 +153,8 @@ def _download(corpus: str, raw: str) -> dict[str, Any]:
     from bukva.corpus.sources.download import download
 
     params = Download.model_validate(params_with({"download": {"corpus": corpus}})["download"])
-    download(params, Path(raw), _ignore, _ignore)
+    download(params, Path(raw), lambda *_: None, lambda *_: None)
     return {}
-
-
-def _ignore(*_: object) -> None:
-    pass
 
 
 def _clean(raw: str, clean: str) -> dict[str, Any]:
@@ -192,16 +185,12 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def main(name: str, arguments: str) -> None:
-    """Run a job and print its values as JSON."""
-    try:
-        values = JOBS[name](**json.loads(arguments))
-    except BukvaError as error:
-        values = {"error": str(error)}
-    print(json.dumps(values))
-
-
 if __name__ == "__main__":
-    if not sys.argv[1].endswith("-plain"):  # plain code uses torch's defaults
+    _, name, arguments = sys.argv
+    if not name.endswith("-plain"):  # plain code uses torch's defaults
         prepare_torch()  # as every stage does
-    main(*sys.argv[1:])
+    try:
+        result = JOBS[name](**json.loads(arguments))
+    except BukvaError as error:
+        result = {"error": str(error)}
+    print(json.dumps(result))

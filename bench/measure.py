@@ -66,10 +66,14 @@ def command(words: list[str], folder: Path = ROOT, environment: Mapping[str, str
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started_at
         process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        printed = out.read()
         if process.returncode:
-            raise BukvaError(f"{_short(words)}: {_last_line(err) or _last_line(out) or _exit(process.returncode)}")
-        out.seek(0)
-        return Outcome(seconds, usage.ru_maxrss * 1024, {"printed": out.read()})  # Linux counts in KiB
+            lines = [line.strip() for line in f"{printed}\n{err.read()}".splitlines() if line.strip()]
+            why = lines[-1] if lines else f"failed with exit status {process.returncode} and printed nothing."
+            raise BukvaError(f"{' '.join([Path(words[0]).name, *words[1:]])}: {why}")
+        return Outcome(seconds, usage.ru_maxrss * 1024, {"printed": printed})  # Linux counts in KiB
 
 
 def path_with(first: str) -> str:
@@ -105,6 +109,10 @@ def machine() -> dict[str, Any]:
     return {"cpu": processor(), "cores": n_cores(), "bf16": bf16}
 
 
+def git(*arguments: str, folder: Path = ROOT) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
 # ---- clones
 
 
@@ -119,12 +127,10 @@ def dvc(folder: Path, *arguments: str) -> Outcome:
     return command([str(Path(sys.executable).with_name("dvc")), *arguments], folder, environment(folder))
 
 
-def stage(folder: Path, name: str, params: dict[str, Any]) -> Outcome:
-    """Write these parameters into a clone and run a stage there, as DVC would run it."""
-    write_params(folder, params)
-    return command(
-        [sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": path_with("src")}
-    )
+def python(folder: Path, *arguments: str) -> Outcome:
+    """Run a module in a clone, as DVC would run it."""
+    here = {**environment(folder), "PYTHONPATH": path_with("src")}
+    return command([sys.executable, "-m", *arguments], folder, here)
 
 
 def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -135,29 +141,16 @@ def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return raw
 
 
-def write_params(folder: Path, params: dict[str, Any]) -> None:
-    YAML().dump(params, folder / "params.yaml")
+def write_params(folder: Path, changes: dict[str, dict[str, Any]]) -> None:
+    YAML().dump(params_with(changes), folder / "params.yaml")
 
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment for commands in a clone, without variables that point to another project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    own = {"PATH": path, "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache")}
+    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept["DVC_SITE_CACHE_DIR"] = str(folder.parent / "site-cache")
     mirror = os.environ.get("BUKVA_MIRROR")
     if mirror is not None:  # a relative path would be wrong in the folder of the clone
-        own["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve_path(mirror).absolute())
-    return kept | own
-
-
-def _last_line(file: Any) -> str:
-    file.seek(0)
-    return next((line.strip() for line in reversed(file.read().splitlines()) if line.strip()), "")
-
-
-def _short(words: list[str]) -> str:
-    return " ".join([Path(words[0]).name, *words[1:]])
-
-
-def _exit(status: int) -> str:
-    return f"failed with exit status {status} and printed nothing."
+        kept["BUKVA_MIRROR"] = mirror if "://" in mirror else str(resolve_path(mirror).absolute())
+    return kept

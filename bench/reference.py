@@ -12,7 +12,6 @@ Tests compare the figures in README with these files, not with the results of a 
 import datetime
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import report
-from bench.measure import ROOT, clone, command, dvc, environment, machine
+from bench.measure import ROOT, clone, dvc, git, machine, python
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text
@@ -72,10 +71,10 @@ def main(
     wanted = names or [name for name in known if name != "ruslit"]
     if unknown := [name for name in wanted if name not in known]:
         raise BukvaError(f"reference: unknown experiment {', '.join(unknown)}. Use {', '.join(known)}.")
-    if changed := _printed(ROOT, "git", "status", "--porcelain", "--untracked-files=no").strip():
+    if changed := git("status", "--porcelain", "--untracked-files=no"):
         raise BukvaError(f"reference: files differ from the last commit. Commit them first:\n{changed}")
-    commit = _printed(ROOT, "git", "rev-parse", "--short=12", "HEAD").strip()
-    origin = {"commit": commit, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    origin = {"commit": git("rev-parse", "--short=12", "HEAD"), "date": today}
     recorded = read_json(FOLDER / "reference.json") if (FOLDER / "reference.json").exists() else {}
     with tempfile.TemporaryDirectory(prefix="bukva-reference-", ignore_cleanup_errors=True) as scratch:
         folder = clone(Path(scratch) / "bukva")
@@ -84,25 +83,20 @@ def main(
             shutil.copyfile(folder / file, ROOT / file)
         for name in dict.fromkeys([BASELINE, *wanted]):  # every experiment starts from the baseline
             print(f"{name}: {command_of(name, known[name])}", flush=True)
-            _run(folder, name, known[name])
+            if name == BASELINE:
+                dvc(folder, "repro")
+                python(folder, "bukva", "baseline")
+            else:
+                dvc(folder, "exp", "apply", BASELINE)
+                dvc(folder, "exp", "run", "-n", name, *known[name])
             recorded[name] = origin | _record(folder, name, known[name])
         if COMPARED in wanted:
-            comparison = _printed(folder, sys.executable, "-m", "bukva", "compare", BASELINE, COMPARED)
-            write_text(FOLDER / "comparison.txt", comparison)
+            comparison = python(folder, "bukva", "compare", BASELINE, COMPARED)
+            write_text(FOLDER / "comparison.txt", comparison.values["printed"])
     kept = {name: recorded[name] for name in known if name in recorded}
     write_json(FOLDER / "reference.json", kept)
     write_text(FOLDER / "README.md", page(kept))
     print(f"{FOLDER.relative_to(ROOT)}: {', '.join(kept)}")
-
-
-def _run(folder: Path, name: str, options: list[str]) -> None:
-    """Run one experiment, starting from the baseline."""
-    if name == BASELINE:
-        dvc(folder, "repro")
-        _printed(folder, sys.executable, "-m", "bukva", "baseline")
-    else:
-        dvc(folder, "exp", "apply", BASELINE)
-        dvc(folder, "exp", "run", "-n", name, *options)
 
 
 def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
@@ -151,18 +145,9 @@ def page(recorded: Mapping[str, Any]) -> str:
         ]  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")
         sample = [each for each in one["samples"] if each["state"] == "trained"][-1]
-        texts += [
-            f"{name}:",
-            "",
-            *quoted(sample["read"] + sample["written"]),
-            "",
-        ]
+        text = (sample["read"] + sample["written"]).strip("\n")
+        texts += [f"{name}:", "", *(f"    {line}" for line in text.splitlines()), ""]
     return "\n".join([*INTRODUCTION, *rows, "", "## How they write", "", *texts])
-
-
-def quoted(text: str) -> list[str]:
-    """Return the lines of a text as a code block in Markdown."""
-    return [f"    {line}" for line in text.strip("\n").splitlines()]
 
 
 def command_of(name: str, options: list[str]) -> str:
@@ -170,10 +155,6 @@ def command_of(name: str, options: list[str]) -> str:
     if name in descriptions():
         return f"dvc exp run $(bukva recipe {name})"
     return " ".join(["dvc exp run", *options]) if options else "dvc repro"
-
-
-def _printed(folder: Path, *words: str) -> str:
-    return str(command(list(words), folder, {**environment(folder), "PYTHONPATH": "src"}).values["printed"])
 
 
 if __name__ == "__main__":

@@ -25,14 +25,6 @@ logarithms) if n is at least 2. Where nothing is compared, the worst run must me
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """How many times better bukva is than the plain implementation, with a 95 % interval (None for a single pair)."""
-
-    value: float
-    interval: tuple[float, float] | None
-
-
-@dataclass(frozen=True)
 class Line:
     """One line of the table: a quantity, with one value for each run of bukva and of the plain implementation."""
 
@@ -43,31 +35,42 @@ class Line:
     required: float | None = None  # minimum of the ratio; without `plain`, the bound that the worst run must meet
 
     @property
-    def ratio(self) -> Ratio:
-        """Geometric mean of the ratios of all pairs, with the interval of the mean logarithm by Student's t."""
-        from bukva.compare.statistics.estimate import Estimate
+    def ratio(self) -> float:
+        """How many times better ours is: the geometric mean of all pairs."""
+        return math.exp(statistics.fmean(self._logs))
 
-        sign = 1 if self.unit in MORE_IS_BETTER else -1
-        logs = [sign * math.log(ours / plain) for ours, plain in zip(self.ours, self.plain, strict=True)]
-        mean, n = statistics.fmean(logs), len(logs)
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the ratio, by Student's t of the logarithms; None for a single pair."""
+        from scipy.special import stdtrit
+
+        logs, n = self._logs, len(self._logs)
         if n == 1:
-            return Ratio(math.exp(mean), None)
-        low, high = Estimate.of(mean, [(statistics.variance(logs) / n, n - 1)]).interval
-        return Ratio(math.exp(mean), (math.exp(low), math.exp(high)))
+            return None
+        factor = math.exp(stdtrit(n - 1, 0.975) * statistics.stdev(logs) / n**0.5)
+        return self.ratio / factor, self.ratio * factor
+
+    @property
+    def _logs(self) -> list[float]:
+        sign = 1 if self.unit in MORE_IS_BETTER else -1
+        return [sign * math.log(ours / plain) for ours, plain in zip(self.ours, self.plain, strict=True)]
 
     @property
     def worst(self) -> float:
-        """Worst value of `ours`."""
         return min(self.ours) if self.unit in MORE_IS_BETTER else max(self.ours)
+
+    @property
+    def is_minimum(self) -> bool:
+        """Whether the requirement is a minimum."""
+        return bool(self.plain) or self.unit in MORE_IS_BETTER
 
     @property
     def met(self) -> bool | None:
         """Whether the requirement is met; None without a requirement."""
         if self.required is None:
             return None
-        if self.plain:
-            return self.ratio.value >= self.required
-        return self.worst >= self.required if self.unit in MORE_IS_BETTER else self.worst <= self.required
+        value = self.ratio if self.plain else self.worst
+        return value >= self.required if self.is_minimum else value <= self.required
 
 
 def versions() -> dict[str, str]:
@@ -105,15 +108,13 @@ def table(name: str, lines: list[dict[str, Any]]) -> list[list[str]]:
 
 def _cells(name: str, line: Line) -> list[str]:
     ours, plain = (_number(statistics.median(side), line.unit) if side else "" for side in (line.ours, line.plain))
-    if not line.plain and len(line.ours) > 1:
-        ours += f", at worst {_number(line.worst, line.unit)}"
-    ratio, required = "", ""
+    ratio = required = ""
     if line.plain:
-        interval = line.ratio.interval
-        ratio = f"{line.ratio.value:.3g}x" + (f" ({interval[0]:.3g} to {interval[1]:.3g})" if interval else "")
+        ratio = f"{line.ratio:.3g}x" + ("" if line.interval is None else " ({:.3g} to {:.3g})".format(*line.interval))
+    elif len(line.ours) > 1:
+        ours += f", at worst {_number(line.worst, line.unit)}"
     if line.required is not None:
-        at_least = line.plain or line.unit in MORE_IS_BETTER
-        required = ("≥ " if at_least else "≤ ") + _number(line.required, "x" if line.plain else line.unit)
+        required = f"{'≥' if line.is_minimum else '≤'} {_number(line.required, 'x' if line.plain else line.unit)}"
     met = {None: "", True: "yes", False: "no"}[line.met]
     return [name, line.what, str(len(line.ours)), ours, plain, ratio, required, met]
 

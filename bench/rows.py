@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.jobs import BABY, N_CHARS, ORDER, Changes
-from bench.measure import clone, dvc, in_turn, job, machine, params_with, stage, write_params
+from bench.measure import Outcome, clone, dvc, in_turn, job, machine, params_with, python, write_params
 from bench.plain import nanogpt
 from bench.report import Line
 from bukva.core.errors import BukvaError
@@ -43,14 +43,13 @@ def race(scratch: Path) -> list[Line]:
         lambda run: nanogpt.recipe(nano) if nano else job("race-plain", seed=SEEDS[run], raw=raw),
     )
     what = f"train to {ON_CPU} nats per character on tinyshakespeare, whole process including scoring"
-    plain_seconds, nats = [outcome.seconds for outcome in plain], max(outcome.values["nats"] for outcome in plain)
+    nats = max(outcome.values["nats"] for outcome in plain)
     plain_what = f"plain: {nanogpt.description(nano)}, all updates, at worst {nats:.3f} by its own estimate"
     lines = []
     for model, outcomes, required in ("GPT", network, 5.0), ("GPT with n-grams, counting included", ngrams, 15.0):
-        seconds = [outcome.seconds for outcome in outcomes]
         lines += [
-            Line(f"{model}: {what}; {plain_what}", "s", seconds, plain_seconds, required),
-            Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_CPU),
+            Line(f"{model}: {what}; {plain_what}", "s", _seconds(outcomes), _seconds(plain), required),
+            Line("its loss", "nats", _values(outcomes, "nats"), [], ON_CPU),
         ]
     return lines
 
@@ -84,26 +83,30 @@ def training(scratch: Path) -> list[Line]:
     return [Line(what, "ms", ours, plain, 5.0 if "AMX" in machine()["bf16"] else 3.5)]
 
 
+def _seconds(outcomes: list[Outcome]) -> list[float]:
+    return [outcome.seconds for outcome in outcomes]
+
+
+def _values(outcomes: list[Outcome], name: str) -> list[float]:
+    return [outcome.values[name] for outcome in outcomes]
+
+
 def _prepared(scratch: Path) -> Path:
     """Return a clone in which the pipeline has run up to stage baselines; it is created once per run of the bench."""
     folder = scratch / "updates"
     if not folder.exists():
-        write_params(clone(folder), params_with(SPLIT))
+        write_params(clone(folder), SPLIT)
         dvc(folder, "repro", "baselines")
     return folder
 
 
 def _stage_ms(folder: Path, changes: Changes, few: int, many: int) -> float:
-    """Return the milliseconds of an update in stage train-gpt.
-
-    The value is the time of a run with many updates minus the time of a run with few, divided by the difference in
-    updates.
-    """
+    """Return the milliseconds of an update in stage train-gpt, from two runs with few and many updates."""
     seconds = []
-    for n_steps in (few, many):
-        params = params_with(SPLIT | changes)
-        params["train_gpt"].update(n_steps=n_steps, eval_every=n_steps, warmup_steps=0)
-        seconds.append(stage(folder, "train_gpt", params).seconds)
+    for n in (few, many):
+        steps = {"n_steps": n, "eval_every": n, "warmup_steps": 0}
+        write_params(folder, {**SPLIT, **changes, "train_gpt": changes.get("train_gpt", {}) | steps})
+        seconds.append(python(folder, "stages.train_gpt").seconds)
     return 1000 * (seconds[1] - seconds[0]) / (many - few)
 
 
@@ -126,9 +129,8 @@ def generation(_: Path) -> list[Line]:
         f"generate {N_CHARS:,} characters with a GPT of 10.7 million parameters; "
         "plain: recompute the whole window for each character"
     )
-    outcomes = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
-    ours, plain = ([outcome.values["chars_per_second"] for outcome in runs] for runs in outcomes)
-    return [Line(what, "chars/s", ours, plain)]
+    ours, plain = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
+    return [Line(what, "chars/s", _values(ours, "chars_per_second"), _values(plain, "chars_per_second"))]
 
 
 def counting(scratch: Path) -> list[Line]:
@@ -138,17 +140,13 @@ def counting(scratch: Path) -> list[Line]:
     ours = [job("count", clean=clean) for _ in range(PAIRS)]
     what = f"count all n-grams up to order {ORDER} in nine tenths of RusLit"
     return [
-        Line(what, "s", [outcome.values["seconds"] for outcome in ours], [], 20.0),
+        Line(what, "s", _values(ours, "seconds"), [], 20.0),
         Line("peak memory, including the text", "MB", [outcome.peak_bytes / 1e6 for outcome in ours], [], 2000.0),
     ]
 
 
 def fetched(scratch: Path, name: str) -> Path:
-    """Return the folder of a corpus as stage download writes it. The corpus is downloaded once per run of the bench.
-
-    Raises:
-        BukvaError: the download failed; the message names the file and explains BUKVA_MIRROR.
-    """
+    """Return the folder of a corpus as stage download writes it. The corpus is downloaded once per run of the bench."""
     folder = scratch / name
     if not folder.exists():
         job("download", corpus=name, raw=folder)
@@ -161,20 +159,16 @@ def fetched(scratch: Path, name: str) -> Path:
 def repro(scratch: Path) -> list[Line]:
     """Time `dvc repro -f` on the embedded corpus, and `dvc repro` with nothing to do."""
     folder = clone(scratch / "repro")
-    whole = [dvc(folder, "repro", "-f").seconds for _ in range(RUNS)]
-    idle = [dvc(folder, "repro").seconds for _ in range(RUNS)]
+    whole = [dvc(folder, "repro", "-f") for _ in range(RUNS)]
+    idle = [dvc(folder, "repro") for _ in range(RUNS)]
     return [
-        Line("dvc repro -f, the whole pipeline on the embedded corpus", "s", whole, [], 100.0),
-        Line("dvc repro with nothing to do", "s", idle, [], 2.0),
+        Line("dvc repro -f, the whole pipeline on the embedded corpus", "s", _seconds(whole), [], 100.0),
+        Line("dvc repro with nothing to do", "s", _seconds(idle), [], 2.0),
     ]
 
 
 def ruslit(scratch: Path) -> list[Line]:
-    """Time the first and the second experiment on RusLit, with 20 updates and one run each.
-
-    Raises:
-        BukvaError: BUKVA_MIRROR is not set.
-    """
+    """Time the first and the second experiment on RusLit, with 20 updates and one run each."""
     if "BUKVA_MIRROR" not in os.environ:
         raise BukvaError(
             "RusLit cannot be downloaded without a mirror. Set BUKVA_MIRROR to a folder that contains its archive."
@@ -182,7 +176,10 @@ def ruslit(scratch: Path) -> list[Line]:
     folder = clone(scratch / "ruslit-clone")
     settings = [word for name, value in SETTINGS.items() for word in ("-S", f"{name}={value}")]
     first = dvc(folder, "exp", "run", *settings).seconds
-    evaluate = _stage_seconds(folder, "evaluate")
+    # the time of stage evaluate, from its journal, which does not include the start of Python
+    (file,) = folder.glob(".bukva/journal/*/evaluate-*/journal.jsonl")
+    start, *_, end = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    evaluate = (end["at"] - start["at"]) / 1000
     second = dvc(folder, "exp", "run", *settings, "-S", "model.n_head=2").seconds
     n_steps = SETTINGS["train_gpt.n_steps"]
     return [
@@ -190,13 +187,6 @@ def ruslit(scratch: Path) -> list[Line]:
         Line("stage evaluate of the first experiment", "s", [evaluate], [], 120.0),
         Line("the second experiment, with another number of heads", "s", [second], []),
     ]
-
-
-def _stage_seconds(folder: Path, stage: str) -> float:
-    """Return the time of a stage that ran once in a clone, from its journal. The start of Python is not included."""
-    (file,) = folder.glob(f".bukva/journal/*/{stage}-*/journal.jsonl")
-    first, *_, last = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return float(last["at"] - first["at"]) / 1000
 
 
 ROWS: dict[str, Callable[[Path], list[Line]]] = {

@@ -21,9 +21,8 @@ import psutil
 import typer
 from rich.console import Console
 from rich.table import Table
-from ruamel.yaml import YAML
 
-from bench.measure import ROOT
+from bench.measure import ROOT, write_params
 
 STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6
@@ -45,9 +44,12 @@ def main(
     table = Table("MB", "stage", "seconds", "CPU seconds", "own memory, MB", "with files, MB")
     for size in megabytes:
         with tempfile.TemporaryDirectory(dir=scratch) as name:
-            folder = Path(name)
-            _make_text(folder / "books", corpus, size * MEGABYTE)
-            _write_params(folder, size * MEGABYTE)
+            folder, n_bytes = Path(name), size * MEGABYTE
+            (folder / "books").mkdir()
+            _make_text(folder / "books", corpus, n_bytes)
+            share = min(0.05, round(HELD_OUT_BYTES / n_bytes, 6))
+            split = {"train": round(1 - 2 * share, 6), "val": share, "test": share}
+            write_params(folder, {"download": {"corpus": "local", "path": str(folder / "books")}, "split": split})
             for stage in STAGES:
                 table.add_row(str(size), stage, *_run(folder, stage))
     Console().print(table)
@@ -55,11 +57,9 @@ def main(
 
 def _make_text(folder: Path, corpus: Path, n_bytes: int) -> None:
     """Write one file with the fraction LARGEST of the text, and files of FILE_BYTES with the rest."""
-    folder.mkdir()
     lines = _shuffled_lines(corpus)
     n_small = math.ceil((1 - LARGEST) * n_bytes / FILE_BYTES)
-    sizes = [int(LARGEST * n_bytes), *itertools.repeat(FILE_BYTES, n_small)]
-    for number, size in enumerate(sizes):
+    for number, size in enumerate([int(LARGEST * n_bytes), *itertools.repeat(FILE_BYTES, n_small)]):
         with Path(folder, f"{number:04}.txt").open("wb") as file:
             while file.tell() < size:
                 file.write(next(lines))
@@ -68,49 +68,30 @@ def _make_text(folder: Path, corpus: Path, n_bytes: int) -> None:
 def _shuffled_lines(corpus: Path) -> Iterator[bytes]:
     """Yield the lines of the corpus endlessly, with the words of each line shuffled anew every time."""
     rng = random.Random(SEED)
-    files = sorted(corpus.rglob("*.txt"))
-    for file in itertools.cycle(files):
+    for file in itertools.cycle(sorted(corpus.rglob("*.txt"))):
         for line in file.read_text(encoding="utf-8", errors="ignore").splitlines():
             words = line.split()
             rng.shuffle(words)
             yield f"{' '.join(words)}\n".encode()
 
 
-def _write_params(folder: Path, n_bytes: int) -> None:
-    params = YAML().load(ROOT / "params.yaml")
-    share = min(0.05, round(HELD_OUT_BYTES / n_bytes, 6))
-    params["download"] |= {"corpus": "local", "path": str(folder / "books")}
-    params["split"] |= {"train": round(1 - 2 * share, 6), "val": share, "test": share}
-    YAML().dump(params, folder / "params.yaml")
-
-
 def _run(folder: Path, stage: str) -> list[str]:
     """Run a stage; return its seconds, CPU seconds, peak private memory and peak memory with mapped files."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    before, started_at, peaks = os.times(), time.perf_counter(), [0, 0]
-    command = [sys.executable, "-m", f"stages.{stage.replace('-', '_')}"]
-    process = psutil.Popen(command, cwd=folder, env=environment)
+    before, started_at, own, with_files = os.times(), time.perf_counter(), 0, 0
+    process = psutil.Popen([sys.executable, "-m", f"stages.{stage}"], cwd=folder, env=environment)
     while process.poll() is None:
-        peaks = [max(pair) for pair in zip(peaks, _memory(process), strict=True)]
+        with contextlib.suppress(psutil.Error):
+            infos = [each.memory_info() for each in (process, *process.children(recursive=True))]
+            # the system can drop the pages of mapped files
+            own = max(own, sum(info.rss - info.shared for info in infos))
+            with_files = max(with_files, sum(info.rss for info in infos))
         time.sleep(SAMPLE_SECONDS)
     if process.returncode:
         raise typer.Exit(1)
     seconds, after = time.perf_counter() - started_at, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return [f"{seconds:.1f}", f"{cpu:.1f}", *(f"{peak / MEGABYTE:.0f}" for peak in peaks)]
-
-
-def _memory(process: psutil.Process) -> tuple[int, int]:
-    """Return the bytes of a process and its children, without and with mapped files.
-
-    The system can drop the pages of mapped files.
-    """
-    own = resident = 0
-    with contextlib.suppress(psutil.Error):
-        for each in (process, *process.children(recursive=True)):
-            memory = each.memory_info()
-            own, resident = own + memory.rss - memory.shared, resident + memory.rss
-    return own, resident
+    return [f"{seconds:.1f}", f"{cpu:.1f}", f"{own / MEGABYTE:.0f}", f"{with_files / MEGABYTE:.0f}"]
 
 
 if __name__ == "__main__":

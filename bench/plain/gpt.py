@@ -56,8 +56,7 @@ class Block(nn.Module):
         self.fc, self.mlp_proj = nn.Linear(C, 4 * C, bias=False), nn.Linear(4 * C, C, bias=False)
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (B, T, C) outputs for (B, T, C) inputs."""
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, C)
         B, T, C = x.shape
         q, k, v = (
             heads.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
@@ -77,20 +76,17 @@ class PlainGPT(nn.Module):
         self.block_size = shape.block_size
         self.wte, self.wpe = nn.Embedding(V, C), nn.Embedding(shape.block_size, C)
         self.dropout = nn.Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layer))
+        self.blocks = nn.Sequential(*(Block(shape) for _ in range(shape.n_layer)))
         self.ln_f = nn.LayerNorm(C, bias=False)
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
-                nn.init.normal_(
-                    weight, std=0.02 / (2 * shape.n_layer) ** 0.5 if name.endswith("_proj.weight") else 0.02
-                )
+                is_proj = name.endswith("_proj.weight")
+                nn.init.normal_(weight, std=0.02 / (2 * shape.n_layer) ** 0.5 if is_proj else 0.02)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return (B, T, V) logits for (B, T) ids."""
         x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
-        for block in self.blocks:
-            x = block(x)
-        return self.ln_f(x) @ self.wte.weight.T
+        return self.ln_f(self.blocks(x)) @ self.wte.weight.T
 
 
 class PlainTraining:
@@ -108,19 +104,13 @@ class PlainTraining:
             betas=(0.9, recipe.beta2),
         )
 
-    def batch(self, split: str) -> tuple[Tensor, Tensor]:
-        """Return (B, T) inputs and (B, T) targets of random windows, which are read one by one."""
+    def loss(self, split: str) -> Tensor:
+        """Return the mean loss, in nats per character, of a batch of random windows, which are read one by one."""
         ids, T = self.splits[split], self.model.block_size
         starts = torch.randint(len(ids) - T, (self.recipe.batch_size,))
-        x = torch.stack([torch.from_numpy(ids[start : start + T].astype(np.int64)) for start in starts])
+        x = torch.stack([torch.from_numpy(ids[start : start + T].astype(np.int64)) for start in starts])  # (B, T)
         y = torch.stack([torch.from_numpy(ids[start + 1 : start + 1 + T].astype(np.int64)) for start in starts])
-        return x, y
-
-    def loss(self, split: str) -> Tensor:
-        """Return the mean loss of one batch in nats per character."""
-        x, y = self.batch(split)
-        logits = self.model(x)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
+        return F.cross_entropy(self.model(x).flatten(0, 1), y.flatten())
 
     def rate(self, step: int) -> float:
         """Return the learning rate of an update, counted from 0: linear warm-up, then cosine decay."""
@@ -146,10 +136,8 @@ class PlainTraining:
     def estimate(self) -> dict[str, float]:
         """Return the mean loss of a few batches of each split, as nanoGPT reports its progress."""
         self.model.eval()
-        means = {
-            split: sum(self.loss(split).item() for _ in range(self.recipe.eval_batches)) / self.recipe.eval_batches
-            for split in self.splits
-        }
+        n = self.recipe.eval_batches
+        means = {split: sum(self.loss(split).item() for _ in range(n)) / n for split in self.splits}
         self.model.train()
         return means
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from bench.measure import Outcome, command
 
-ON_CPU = "config/train_shakespeare_char.py", "--device=cpu", "--compile=False"
-ON_GPU = "config/train_shakespeare_char.py", "--device=cuda", "--compile=True"
+ON_CPU, ON_GPU = ("--device=cpu", "--compile=False"), ("--device=cuda", "--compile=True")
 # nanoGPT's recipe for a CPU, from its README
 RECIPE = (
-    "--eval_iters=20", "--log_interval=1", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
+    "--eval_iters=20", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
     "--n_embd=128", "--max_iters=2000", "--lr_decay_iters=2000", "--dropout=0.0",
 )  # fmt: skip
 COMPILING = 20  # on a GPU, updates up to this one are not timed, because they compile
@@ -39,20 +38,28 @@ def description(folder: Path | None) -> str:
 
 def recipe(folder: Path) -> Outcome:
     """Run nanoGPT's recipe for a CPU to the end; the value `nats` is the last loss on val that it prints."""
-    outcome = command([sys.executable, "train.py", *ON_CPU, *RECIPE], folder)
+    outcome = _train(folder, *ON_CPU, *RECIPE)
     nats = re.findall(r"^step .*, val loss ([\d.]+)", outcome.values["printed"], re.MULTILINE)[-1]
     return replace(outcome, values={"nats": float(nats)})
 
 
 def update_ms(folder: Path) -> float:
     """Return the milliseconds that nanoGPT prints for an update of its GPU model on a CPU."""
-    one = "--eval_iters=1", "--log_interval=1", f"--max_iters={LAST}"
-    printed = command([sys.executable, "train.py", *ON_CPU, *one], folder).values["printed"]
-    return float(re.findall(rf"iter {LAST}: .* time ([\d.]+)ms", printed)[0])
+    return _update_times(_train(folder, *ON_CPU, "--eval_iters=1", f"--max_iters={LAST}"))[LAST]
 
 
 def compiled_update_ms(folder: Path) -> float:
     """Return the median milliseconds of an update of nanoGPT's GPU model on a GPU, after the updates that compile."""
-    words = [sys.executable, "train.py", *ON_GPU, "--eval_iters=1", "--log_interval=1", "--max_iters=150"]
-    times = re.findall(r"iter (\d+): .* time ([\d.]+)ms", command(words, folder).values["printed"])
-    return statistics.median(float(ms) for number, ms in times if int(number) > COMPILING)
+    times = _update_times(_train(folder, *ON_GPU, "--eval_iters=1", "--max_iters=150"))
+    return statistics.median(ms for number, ms in times.items() if number > COMPILING)
+
+
+def _train(folder: Path, *options: str) -> Outcome:
+    words = [sys.executable, "train.py", "config/train_shakespeare_char.py", "--log_interval=1", *options]
+    return command(words, folder)
+
+
+def _update_times(outcome: Outcome) -> dict[int, float]:
+    """Return the milliseconds of each update by its number."""
+    times = re.findall(r"iter (\d+): .* time ([\d.]+)ms", outcome.values["printed"])
+    return {int(number): float(ms) for number, ms in times}

@@ -31,19 +31,14 @@ def test_the_interval_of_a_ratio_is_that_of_a_paired_t_test_of_the_logarithms(va
     assume(statistics.stdev(logs) > 1e-6)  # scipy warns below
     oracle = scipy.stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     ours, plain = map(list, zip(*values, strict=True))
-    ratio = Line("", "s", ours, plain).ratio
-    assert ratio.value == pytest.approx(scipy.stats.gmean([plain / ours for ours, plain in values]))
-    assert ratio.interval == pytest.approx((math.exp(oracle.low), math.exp(oracle.high)))
-
-
-def test_a_ratio_says_how_many_times_as_good_ours_is_and_one_pair_has_no_interval():
-    assert Line("", "s", [1.0, 2.0], [2.0, 4.0]).ratio.interval == pytest.approx((2, 2))
-    assert Line("", "s", [2.0], [6.0]).ratio == Line("", "chars/s", [6.0], [2.0]).ratio
-    assert Line("", "s", [2.0], [6.0]).ratio.value == pytest.approx(3)
-    assert Line("", "s", [2.0], [6.0]).ratio.interval is None
+    line = Line("", "s", ours, plain)
+    assert line.ratio == pytest.approx(scipy.stats.gmean([plain / ours for ours, plain in values]))
+    assert line.interval == pytest.approx((math.exp(oracle.low), math.exp(oracle.high)))
 
 
 def test_a_ratio_is_met_from_the_bound_on_and_a_line_without_a_plain_side_by_its_worst_run():
+    assert Line("", "s", [2.0], [6.0]).ratio == Line("", "chars/s", [6.0], [2.0]).ratio == pytest.approx(3)
+    assert Line("", "s", [2.0], [6.0]).interval is None
     assert [Line("", "s", [1.0], [plain], 3.0).met for plain in (2.9, 3.1)] == [False, True]
     assert [Line("", "s", [1.0, worst], [], 3.0).met for worst in (2.9, 3.0, 3.1)] == [True, True, False]
     assert [Line("", "%", [9.0, worst], [], 3.0).met for worst in (2.9, 3.0, 3.1)] == [False, True, True]
@@ -57,19 +52,12 @@ def test_each_run_calls_all_sides_and_begins_with_another_one():
     assert "".join(called) == "ABCBCACABABC"
 
 
-# ---- processes
-
-
 @pytest.mark.slow
-def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
+def test_a_job_returns_its_values_and_its_cost_or_the_last_line_of_its_traceback(tmp_path):
     write_collection(tmp_path / "clean", [(Document("prose", "Толстой", "б"), "да и нет\n" * 99)])
     outcome = run_job("count", clean=tmp_path / "clean")
     assert 0 < outcome.values["seconds"] < outcome.seconds
     assert outcome.peak_bytes > 1e6
-
-
-@pytest.mark.slow
-def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path):
     with pytest.raises(BukvaError, match=r"bench\.jobs clean .*: FileNotFoundError: .*documents\.parquet"):
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
 
@@ -83,9 +71,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     monkeypatch.setattr(bench, "REPORTS", tmp_path / "reports")
     monkeypatch.setattr(bench, "UNFINISHED", tmp_path / ".bukva" / "bench.json")
-    (tmp_path / "file").write_text("2\n")
     (tmp_path / ".gitignore").write_text("/.bukva\n")
-    commit(tmp_path)
+    commit(tmp_path, "2")
 
     def run(*names, **rows):
         monkeypatch.setattr(bench, "ROWS", rows)
@@ -94,10 +81,10 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def commit(folder):
-    own = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "."], [*own, "commit", "-q", "-m", "a commit"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
+def commit(folder, content):
+    (folder / "file").write_text(content)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a commit"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True)
 
 
 @pytest.fixture
@@ -135,15 +122,14 @@ def test_a_row_that_fails_stops_no_other_and_is_measured_by_the_same_command_at_
     assert run(first=measured(8.0), second=measured(9.0)).exit_code == 0  # the report was complete
     assert calls == [5, 7, 8, 9]
     run(first=broken, second=measured(10.0))
-    (tmp_path / "file").write_text("3\n")
-    commit(tmp_path)
+    commit(tmp_path, "3")
     assert run(first=measured(11.0), second=measured(12.0)).exit_code == 0
     assert calls[4:] == [10, 11, 12]
 
 
 def test_with_a_changed_file_only_named_rows_are_measured_and_nothing_is_written(run, counted, tmp_path):
     measured, calls = counted
-    (tmp_path / "file").write_text("3\n")
+    (tmp_path / "file").write_text("3")
     done = run(some=measured(5.0))
     message = "bench: files differ from the last commit. Commit or stash them, or name single rows."
     assert (done.exit_code, calls, str(done.exception)) == (1, [], message)
@@ -163,9 +149,6 @@ def test_an_unknown_row_and_a_row_without_its_mirror_are_one_sentence(run, tmp_p
         rows.ruslit(tmp_path)
 
 
-# ---- the report
-
-
 def test_the_report_shows_every_line_of_a_row():
     lines = [
         {"what": "a thing", "unit": "ms", "ours": [2.0, 1.5, 1.75], "plain": [6.0, 6.0, 6.0], "required": 4.0},
@@ -178,14 +161,10 @@ def test_the_report_shows_every_line_of_a_row():
         "versions": {"torch": "2"},
         "rows": {"some": {"lines": lines, "seconds": 61.0}, "other": {"lines": lines[:1], "seconds": 3.0}},
     }
-    page = report.page(json.loads(json.dumps(results)))
-    assert "Commit abc; 2 cores of Some Processor, bf16 by AMX; torch 2." in page
-    written = page.splitlines()
+    written = report.page(json.loads(json.dumps(results))).splitlines()
+    assert "Commit abc; 2 cores of Some Processor, bf16 by AMX; torch 2." in written
     assert "| some | a thing | 3 | 1.75 ms | 6 ms | 3.45x (2.41 to 4.94) | ≥ 4x | no |" in written
     assert "|  | its loss | 3 | 1.4600 nats, at worst 1.4800 nats |  |  | ≤ 1.4697 nats | no |" in written
     assert "|  | its speed | 1 | 2.35k chars/s |  |  |  |  |" in written
     assert "`make bench` took 1 min 04 s: some 1 min 01 s, other 3 s." in written
-
-
-def test_every_row_says_in_a_line_what_it_measures():
     assert all(len(bench._description(name)) > 20 for name in bench.ROWS)
