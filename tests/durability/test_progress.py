@@ -1,9 +1,9 @@
 """Training callbacks that show progress, log metrics, write the loss curve, and write a line at each validation."""
 
 import copy
-import csv
 import dataclasses
 
+import pandas as pd
 import pytest
 import torch
 from equality import same
@@ -17,20 +17,6 @@ from bukva.training.callback import COLUMNS, CurveFile
 from bukva.training.run import start
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Replace the clock by one that the test sets."""
-    now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    return now
-
-
-def scripted():
-    """Return a training job with fixed scores on val, whose best weights are not the last."""
-    values = iter([4.5, 2.5, 3.0, 2.75])
-    return dataclasses.replace(task(), score_val=lambda *_: next(values))
-
-
 class Journal:
     """A journal that keeps the logged metrics in memory."""
 
@@ -38,80 +24,75 @@ class Journal:
         self.points, self.has_replaced = [], False
 
     def metrics(self, values, step):
-        self.points.append((values, step))
+        self.points.append({"step": step} | values)
 
     def replace_finished(self):
         self.has_replaced = True
 
 
-def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
-    journal = Journal()
+def stop(state, _):
+    state.stop_requested = True
+
+
+def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(monkeypatch, capsys):
+    journal, clock, values = Journal(), [100.0], iter([4.5, 2.5, 3.0, 2.75])
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds; one update reads 15 characters
 
-    ticks = [Call(step, tick) for step in range(11)]
-    state, _ = run(scripted(), callbacks=[*ticks, ProgressReport("train-gpt", task(), journal)])
-    assert [step for _, step in journal.points] == [0, 4, 8, 10]
-    for (values, step), point in zip(journal.points, state.curve, strict=True):
+    scripted = dataclasses.replace(task(), score_val=lambda *_: next(values))
+    callbacks = [*(Call(step, tick) for step in range(11)), ProgressReport("train-gpt", task(), journal)]
+    state, _ = run(scripted, callbacks=callbacks)
+    assert [point["step"] for point in journal.points] == [0, 4, 8, 10]
+    for logged, point in zip(journal.points, state.curve, strict=True):
         known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
-        speed = {"chars_per_second": pytest.approx(7.5)} if point.step else {}
-        assert {"step": step, **values} == known | speed
+        assert logged == known | ({"chars_per_second": pytest.approx(7.5)} if point.step else {})
     assert f"val {bits(4.5):.3f} bits" in capsys.readouterr().err
 
 
 # ---- the curve
 
 
-def rows(path):
-    return list(csv.DictReader(path.read_text().splitlines()))
-
-
 def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_path):
-    found = []
-    look = Call(6, lambda *_: found.extend(int(row["step"]) for row in rows(tmp_path / "curve.csv")))
-    state, _ = run(task(), callbacks=[CurveFile(tmp_path / "curve.csv"), look])
-    table = rows(tmp_path / "curve.csv")
-    assert tuple(table[0]) == COLUMNS
+    file, found = tmp_path / "curve.csv", []
+    look = Call(6, lambda *_: found.extend(pd.read_csv(file)["step"]))
+    state, _ = run(task(), callbacks=[CurveFile(file), look])
+    table = pd.read_csv(file, float_precision="round_trip")
+    assert tuple(table) == COLUMNS
     assert found == [0, 4]
-    assert [int(row["step"]) for row in table] == [0, 4, 8, 10]
-    assert [int(row["chars_seen"]) for row in table] == [0, 60, 120, 150]
-    assert table[0]["train_nats_per_char"] == ""
+    assert table["step"].tolist() == [0, 4, 8, 10]
+    assert table["chars_seen"].tolist() == [0, 60, 120, 150]
+    assert table["train_nats_per_char"].isna().tolist() == [True, False, False, False]
     for name in ("train_nats_per_char", "val_nats_per_char", "learning_rate"):
-        assert float(table[3][name]) == getattr(state.curve[3], name)
+        assert table[name].iloc[3] == getattr(state.curve[3], name)
 
 
 @pytest.mark.parametrize("step", [5, 10])
 def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, step):
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
-    state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
+    state, _ = run(task(), callbacks=[Call(step, stop)])
     state.stop_requested, journal = False, Journal()
     run(task(), state, [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), journal)])
     assert journal.has_replaced == (step == 10)  # nothing was left to train
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert [step for _, step in journal.points] == [0, 4, 8, 10]
+    assert [point["step"] for point in journal.points] == [0, 4, 8, 10]
 
 
 # ---- the lines of generated text
-
-memory = pytest.param(WITH_MEMORY, id="memory", marks=pytest.mark.slow)
-plain_and_memory = pytest.mark.parametrize("shape", [pytest.param(SHAPE, id="plain"), memory])
 
 
 def trained(task, state=None, callbacks=()):
     """Train with the callback `Samples`. Return the state and every saved version of the file."""
     files = []
-
-    def keep(name, content):
-        assert name == SAMPLES
-        files.append(content)
-
-    state, _ = run(task, state, [Samples(task, TOKENIZER, keep), *callbacks])
-    return state, files
+    samples = Samples(task, TOKENIZER, lambda name, content: files.append((name, content)))
+    state, _ = run(task, state, [samples, *callbacks])
+    assert {name for name, _ in files} == {SAMPLES}
+    return state, [content for _, content in files]
 
 
-@plain_and_memory
-def test_each_scoring_has_a_line_that_its_weights_write_after_the_opening(shape):
+@pytest.mark.parametrize("shape", [SHAPE, pytest.param(WITH_MEMORY, marks=pytest.mark.slow)], ids=["plain", "memory"])
+def test_each_scoring_has_a_line_that_its_weights_write_and_lines_change_no_weight_and_no_loss(shape):
     numbers = task(shape, learning_rate=0.5)
     state, _ = trained(numbers)
     ids = torch.tensor([[0]])  # the vocabulary has no newline, so the prompt is its first character
@@ -120,18 +101,10 @@ def test_each_scoring_has_a_line_that_its_weights_write_after_the_opening(shape)
     assert state.samples[-1] == TOKENIZER.decode(last[0].numpy())
     assert len(state.samples) == len(state.curve) == 4
     assert len(set(state.samples)) > 1
-
-
-@plain_and_memory
-def test_lines_change_no_weight_and_no_loss(shape):
-    plain, (watched, _) = run(task(shape))[0], trained(task(shape))
-    same(watched.state_dict() | {"samples": []}, plain.state_dict())
+    same(state.state_dict() | {"samples": []}, run(numbers)[0].state_dict())
 
 
 def test_a_resumed_training_has_the_lines_of_a_whole_one():
-    def stop(state, progress):
-        state.stop_requested = True
-
     whole, files = trained(task())
     first, _ = trained(task(), callbacks=[Call(6, stop)])
     second = start(task(seed=5))

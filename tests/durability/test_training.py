@@ -13,7 +13,7 @@ from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, split
 
 from bukva.backends.group import ALONE, Group
 from bukva.durability.checkpoints import Checkpoints, unpack
-from bukva.durability.training import Durability, StopSignal, restore
+from bukva.durability.training import Durability, restore
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
 
@@ -46,7 +46,7 @@ def trained(state, checkpoints, task, killed_after=None):
 
     killer = Call(None if killed_after is None else killed_after + 1, kill)
     with contextlib.suppress(KilledError):
-        run_training(task, state, [killer, Durability(checkpoints, StopSignal())])
+        run_training(task, state, [killer, Durability(checkpoints)])
     return state
 
 
@@ -114,7 +114,7 @@ def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints
     ended = trained(start(numbers), checkpoints, numbers)
     assert ended.step == 4
     again, last = resumed(checkpoints, numbers), Record()
-    run_training(numbers, again, [last, Durability(checkpoints, StopSignal())])
+    run_training(numbers, again, [last, Durability(checkpoints)])
     assert last.calls == [("on_start", 4), ("on_end", 4)]
     same(again.state_dict(), ended.state_dict())
 
@@ -132,18 +132,16 @@ def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(che
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_the_process(
-    checkpoints, number, status, capsys
-):
+def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_all(checkpoints, number, status, capsys):
     checkpoints.seconds = 3600.0
-    before, last, stop = signal.getsignal(number), Record(), StopSignal()
-    with stop.caught():
+    before, last, durability = signal.getsignal(number), Record(), Durability(checkpoints)
+    with durability.catch_signals():
         send = Call(5, lambda *_: os.kill(os.getpid(), number))
-        run(task(), callbacks=[send, Durability(checkpoints, stop), last])
+        run(task(), callbacks=[send, durability, last])
         with pytest.raises(SystemExit) as second:
             os.kill(os.getpid(), number)
     with pytest.raises(SystemExit) as ready:
-        stop.exit_if_requested()
+        durability.exit_if_requested()
     assert second.value.code == ready.value.code == status
     assert signal.getsignal(number) == before
     assert last.calls[-1] == ("on_update", 5)
@@ -165,14 +163,12 @@ def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_the_pro
     ids=["weight", "infinity", "loss", "gradient"],
 )
 def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(checkpoints, damaged, value, what):
-    numbers, durability = task(learning_rate=0.125), Durability(checkpoints, StopSignal())
+    numbers, durability = task(learning_rate=0.125), Durability(checkpoints)
     words = rf"^the training diverged at step 5, learning rate 0\.\d+: {what} is NaN or infinite$"
     with pytest.raises(DivergedError, match=words):
         run(numbers, callbacks=[Call(5, lambda state, _: damaged(state).fill_(value)), durability])
-    assert (
-        durability.describe_last_checkpoint(2)
-        == "The last checkpoint, of step 4, contains the best weights, of step 2."
-    )
+    last = "The last checkpoint, of step 4, contains the best weights, of step 2."
+    assert durability.describe_last_checkpoint(2) == last
     again = resumed(checkpoints, numbers)
     assert again.step == 4
     again.check_finite(0.0)

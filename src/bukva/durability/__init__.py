@@ -6,12 +6,9 @@ same bytes as after an uninterrupted run.
 
     <project root>/.bukva/checkpoints/<stage>-<fingerprint>/
         <step>-<digest of the file>.pt     the last two checkpoints
-        fingerprint.json                   the values in the fingerprint, to report which have changed
+        fingerprint.json                   everything that the result depends on, to report what has changed
         done.json                          marks a run that has finished
         lock                               locked by the process that writes checkpoints
-
-The fingerprint is a digest of everything that the result depends on (bukva.project.stages). If parameters, text or code
-have changed, no folder has the new fingerprint. Training then starts at step 0 and reports what has changed.
 
 Checkpoints are not DVC outputs, because DVC deletes the outputs of a stage before it runs the stage. Those of a
 finished run are kept until the next run of its stage starts, because DVC may be killed before it has recorded the

@@ -3,16 +3,16 @@
 import contextlib
 import hashlib
 import io
+import math
 import os
 import shutil
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from pydantic import Field, TypeAdapter, ValidationError
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
@@ -20,7 +20,7 @@ from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
-DONE = "done.json"  # marks a finished run, and contains the path and the MD5 digest of its loss curve
+DONE, FINGERPRINT = "done.json", "fingerprint.json"
 MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
 
 
@@ -29,14 +29,13 @@ class Checkpoints:
 
     Two processes may run the same training at the same time, for example in two queued experiments that differ only in
     later stages. Only the first process writes checkpoints. After it has ended, the second process writes them.
-
-    Raises:
-        BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
     """
 
     def __init__(self, stage: str, fingerprint: Fingerprint) -> None:
         self.stage, self.fingerprint = stage, fingerprint
-        self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)}"
+        # in the original repository, also if DVC runs a copy of it
+        self.root = project_root() / ".bukva" / "checkpoints"
+        self.folder = self.root / f"{stage}-{digest(fingerprint)}"
         self.seconds = seconds_between()
         self.step: int | None = None  # step of the checkpoint that was last written or read; None before that
         self._lock = FileLock(self.folder / "lock", blocking=False)
@@ -47,7 +46,7 @@ class Checkpoints:
 
         This is the case if dvc.lock does not have them, because DVC was killed before it recorded them.
         """
-        for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
+        for done in self.root.glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
             if done.parent != self.folder or outputs(read_lock()).get(finished["path"]) == finished["md5"]:
                 shutil.rmtree(done.parent, ignore_errors=True)
@@ -67,22 +66,24 @@ class Checkpoints:
         If it fails, a message on stderr gives the reason, once. Only the last KEPT checkpoints are kept.
         """
         try:
-            if not self._acquire_lock():
-                return False
+            self._lock_folder()
             torch.save(state, content := io.BytesIO())
             with atomic_file(self.folder / f"{step:09d}-{_digest(content.getvalue())}.pt") as unfinished:
                 unfinished.write_bytes(content.getvalue())
         except OSError as error:
-            why = str(error.strerror)
-            self._report(
-                why, f"could not save the checkpoint at step {step} ({why}). Training continues and will retry."
-            )
+            why = str(error.strerror)  # "None" if the folder is locked
+            message = f"could not save the checkpoint at step {step} ({why}). Training continues and will retry."
+            if isinstance(error, Timeout):
+                message = "another process runs the same training and saves checkpoints, so this process saves none."
+            if why != self._reported:
+                print(f"{self.stage}: {message}", file=sys.stderr, flush=True)
+            self._reported = why
             return False
         self.step, self._reported = step, ""
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another process may remove the same files
-            _remove_oldest(self.folder)
+            self._remove_oldest()
         return True
 
     def last(self) -> bytes:
@@ -91,20 +92,18 @@ class Checkpoints:
         Damaged checkpoints are reported on stderr, renamed to *.broken and skipped.
         """
         for file in reversed(self._files()):
+            step, _, expected = file.stem.partition("-")
             try:
                 content = file.read_bytes()
-                if _digest(content) != file.stem.partition("-")[2]:
+                if _digest(content) != expected:
                     raise ValueError("the content does not match the digest in the file name")
                 unpack(content)
             except (OSError, ValueError) as error:
-                renamed = file.with_suffix(".broken")
-                file.replace(renamed)
-                print(
-                    f"A checkpoint cannot be read, so it was skipped and renamed to {renamed}. Reason: {error}",
-                    file=sys.stderr,
-                )
+                renamed = file.replace(file.with_suffix(".broken"))
+                what = f"A checkpoint cannot be read, so it was skipped and renamed to {renamed}. Reason: {error}"
+                print(what, file=sys.stderr)
                 continue
-            self.step = int(file.name.partition("-")[0])
+            self.step = int(step)
             return content
         return b""
 
@@ -112,45 +111,41 @@ class Checkpoints:
         """Return why an interrupted training of this stage restarts at step 0, or "" if there is none or no reason."""
         if list(self.folder.glob("*.broken")):
             return "Starting at step 0, because no checkpoint of the interrupted training can be read."
-        others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
+        others = set(self.root.glob(f"{self.stage}-*/{FINGERPRINT}")) - {self.folder / FINGERPRINT}
         if others:
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # a damaged file
                 changed = differences(read_json(max(others, key=os.path.getmtime)), self.fingerprint)
                 return f"Starting at step 0, because the interrupted training was different: {changed}"
         return ""
 
-    def _acquire_lock(self) -> bool:
+    def _lock_folder(self) -> None:
+        """Raise Timeout if another process has locked the folder."""
         if not self._lock.is_locked:
             self.folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire()
-            except Timeout:
-                self._report(
-                    "another",
-                    "another process runs the same training and saves checkpoints, so this process saves none.",
-                )
-                return False
+            self._lock.acquire()
             for leftover in self.folder.glob(".*.part"):  # left by a process that was killed while it wrote
                 leftover.unlink(missing_ok=True)
-            write_json(self.folder / "fingerprint.json", self.fingerprint)
-        return True
-
-    def _report(self, problem: str, message: str) -> None:
-        """Print `message` on stderr, unless the last report was about the same `problem`."""
-        if problem != self._reported:
-            print(f"{self.stage}: {message}", file=sys.stderr, flush=True)
-        self._reported = problem
+            write_json(self.folder / FINGERPRINT, self.fingerprint)
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.pt"))  # names start with the step
 
+    def _remove_oldest(self) -> None:
+        """Remove the checkpoint folders of other runs, oldest first, until all checkpoints fit into MAX_BYTES."""
+        folders = self.root.glob("*/")
+        sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
+        for folder in sorted(sizes.keys() - {self.folder}, key=os.path.getmtime):
+            if sum(sizes.values()) > MAX_BYTES:
+                what = (
+                    f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so old checkpoints are removed: {folder}"
+                )
+                print(what, file=sys.stderr)
+                shutil.rmtree(folder, ignore_errors=True)
+                del sizes[folder]
+
 
 def unpack(content: bytes) -> Any:
-    """Return the training state in the content of a checkpoint, on the CPU. Nothing in it is run as code.
-
-    Raises:
-        ValueError: the content is not a checkpoint.
-    """
+    """Return the training state in a checkpoint. ValueError: it is no checkpoint. Nothing in it is run as code."""
     try:
         with warnings.catch_warnings(action="ignore"):  # about pickles of other programs
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -158,35 +153,16 @@ def unpack(content: bytes) -> Any:
         raise ValueError("the content is not a checkpoint") from None
 
 
-def checkpoints_root() -> Path:
-    """Return the folder of all checkpoints, in the original repository also if DVC runs a copy of it."""
-    return project_root() / ".bukva" / "checkpoints"
-
-
 def seconds_between() -> float:
     text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", "30")
-    try:
-        return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)
-    except ValidationError:
-        raise BukvaError(
-            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds. Use a number such as 30, or 0 to save "
-            "a checkpoint after every update."
-        ) from None
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise BukvaError(
+        f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds. Use a number such as 30, or 0 to save "
+        "a checkpoint after every update."
+    )
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _remove_oldest(own_folder: Path) -> None:
-    """Remove the checkpoint folders of other runs, oldest first, until all checkpoints fit into MAX_BYTES."""
-    folders = checkpoints_root().glob("*/")
-    sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
-    for folder in sorted(sizes.keys() - {own_folder}, key=os.path.getmtime):
-        if sum(sizes.values()) > MAX_BYTES:
-            print(
-                f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so old checkpoints are removed: {folder}",
-                file=sys.stderr,
-            )
-            shutil.rmtree(folder, ignore_errors=True)
-            del sizes[folder]

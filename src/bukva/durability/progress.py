@@ -29,8 +29,7 @@ TEMPERATURE = 0.8
 class ProgressReport(Callback):
     """Callback that shows a progress bar. At each validation, it prints a line and logs the metrics to `journal`.
 
-    The printed line has the losses, the speed and the newest line of generated text (from the callback `Samples`). The
-    speed leaves out the validations, and the first update, which loads and compiles kernels.
+    The speed leaves out the validations, and the first update, which loads and compiles kernels.
     """
 
     def __init__(self, stage: str, task: Task, journal: JournalWriter) -> None:
@@ -42,10 +41,8 @@ class ProgressReport(Callback):
     def on_start(self, state: TrainState) -> None:
         """Show the state of a resumed training, and write its metrics from before the interruption to the journal."""
         if self.n_val > MAX_SCORED_IDS:
-            print(
-                f"{self.stage}: during training, {MAX_SCORED_IDS:,} of the {self.n_val:,} ids of val are scored. Stage "
-                "evaluate scores all of them."
-            )
+            part = f"{MAX_SCORED_IDS:,} of the {self.n_val:,} ids of val"
+            print(f"{self.stage}: during training, {part} are scored. Stage evaluate scores all of them.")
         self.bar.initial = self.bar.n = state.step
         for progress in state.curve:
             self._log(progress)
@@ -61,43 +58,37 @@ class ProgressReport(Callback):
         if val is None:
             return
         speed = {"chars_per_second": self.n_chars / self.seconds} if self.seconds else {}
-        self._log(progress, speed)
+        self._log(progress, **speed)
         losses = f"{'' if train is None else f'train {bits(train):.3f}':11} val {bits(val):.3f} bits"
-        step = f"{self.stage} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}"
-        shown_speed = [f"{quantity(each)} chars/s" for each in speed.values()]
-        self._print(" | ".join([f"{step}: {losses}", *shown_speed, *state.samples[-1:]]))
+        parts = [f"{progress.step:{len(str(self.n_steps))}}/{self.n_steps}: {losses}"]
+        parts += [f"{quantity(each)} chars/s" for each in speed.values()]
+        self.bar.write(f"{self.stage} {' | '.join([*parts, *state.samples[-1:]])}", file=sys.stderr)
 
     def on_end(self, state: TrainState) -> None:
         """Close the bar. Say if the training stopped early, which weights are kept, and what the losses on val are."""
         if self.last is None:  # the checkpoint was of the complete training, which has a journal already
             self.journal.replace_finished()
         self.bar.close()
+        lines = []
         if state.step < self.n_steps:
-            self._print(
-                f"{self.stage}: stopped early at step {state.step}, because val no longer improved (`patience`)"
-            )
+            lines.append(f"stopped early at step {state.step}, because val no longer improved (`patience`)")
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
-            self._print(
-                f"{self.stage}: kept the weights of step {state.best_step}, which are the best on val ({score})"
-            )
-        self._print(f"{self.stage}: val was scored as one text; stage evaluate computes the scores of works in context")
+            lines.append(f"kept the weights of step {state.best_step}, which are the best on val ({score})")
+        for line in (*lines, "val was scored as one text; stage evaluate computes the scores of works in context"):
+            self.bar.write(f"{self.stage}: {line}", file=sys.stderr)
 
-    def _log(self, progress: Progress, more: dict[str, float] | None = None) -> None:
-        values = dataclasses.asdict(progress) | (more or {})
+    def _log(self, progress: Progress, **more: float) -> None:
+        values = dataclasses.asdict(progress) | more
         step = values.pop("step")
         self.journal.metrics({name: value for name, value in values.items() if value is not None}, step)
-
-    def _print(self, line: str) -> None:
-        self.bar.write(line, file=sys.stderr)
 
 
 class Samples(Callback):
     """Callback that generates a line of text at each validation, and saves all lines in one file.
 
-    Every line is sampled with the same random numbers, so that only the weights make the lines different. They come
-    from a generator of their own, so that sampling does not change the training. `save` gets the name and the whole
-    content of the file.
+    Every line is sampled with the same random numbers, so that only the weights make the lines different. `save` gets
+    the name and the whole content of the file.
     """
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
@@ -105,7 +96,6 @@ class Samples(Callback):
         self.prompt = default_prompt(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """Save the lines from before the interruption, if this training was resumed."""
         if state.samples:
             self._save(state)
 
@@ -115,19 +105,18 @@ class Samples(Callback):
             self._save(state)
 
     def line(self, model: LanguageModel) -> str:
-        """Return at most LINE_CHARS characters that the model writes after `self.prompt`. Dropout is turned off."""
+        """Return at most LINE_CHARS characters that the model writes after `self.prompt`."""
         writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
         n_ids = round(LINE_CHARS / self.task.chars_per_id)
-        rng = torch.Generator().manual_seed(self.task.recipe.seed)
+        rng = torch.Generator().manual_seed(self.task.recipe.seed)  # its own, so that the training does not change
         writer.eval()
         written = generate(writer, ids, n_ids, temperature=TEMPERATURE, top_k=0, top_p=1.0, rng=rng)  # (1, n_ids)
         model.train()
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
     def _save(self, state: TrainState) -> None:
-        """Save a table with a row for each validation: the step, bits per character on val, and the generated line."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
         how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"

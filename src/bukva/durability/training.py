@@ -25,69 +25,55 @@ def trained(
 ) -> Iterator[tuple[TrainState, Tensors]]:
     """Train a model, from its latest checkpoint if there is one. Yield the trained state and the initial weights.
 
-    In the with block, the caller writes the outputs of the stage, among them the loss curve. The checkpoints of the
-    training are removed after that.
-
-    Raises:
-        BukvaError: the training diverged.
-        SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
+    In the with block, the caller writes the outputs of the stage, among them the loss curve. A training that a signal
+    has stopped raises SystemExit, and a training that has diverged BukvaError.
     """
-    checkpoints, stop = Checkpoints(stage, fingerprint), StopSignal()
+    checkpoints = Checkpoints(stage, fingerprint)
+    durability = Durability(checkpoints)
     # only rank 0 saves checkpoints, so on other machines, a signal ends the process immediately
-    with stop.caught(is_active=task.group.is_on_leader_machine):
+    with durability.catch_signals() if task.group.is_on_leader_machine else contextlib.nullcontext():
         state = start(task)
         initial = state.weights()
         restore(state, checkpoints, task.group)
-        durability = Durability(checkpoints, stop)
         try:
             run_training(task, state, [*callbacks, durability])
         except DivergedError as error:
             last = f"{durability.describe_last_checkpoint(state.best_step)} " if task.group.is_leader else ""
             raise BukvaError(f"{error}. {last}Use a smaller `learning_rate` or more `warmup_steps`.") from None
-        stop.exit_if_requested()
+        durability.exit_if_requested()
         yield state, initial
         if task.group.is_leader:
             checkpoints.finish(curve)
-        stop.exit_if_requested()
+        durability.exit_if_requested()
 
 
-class StopSignal:
-    """Handler of SIGINT and SIGTERM. The first signal requests a stop. A second one ends the process immediately."""
+class Durability(Callback):
+    """Callback that saves checkpoints. After a signal, it saves the state after the current update and stops."""
 
-    def __init__(self) -> None:
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self.checkpoints = checkpoints
         self.signal = 0  # number of the first signal, or 0 if no signal was received
+        self._saved_at = -math.inf
 
     @contextlib.contextmanager
-    def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Handle SIGINT and SIGTERM during the with block, if `is_active`."""
-        if not is_active:
-            yield self
-            return
+    def catch_signals(self) -> Iterator[None]:
+        """Handle SIGINT and SIGTERM during the with block. A second signal ends the process immediately."""
         before = {number: signal.signal(number, self._record) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield self
+            yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    def exit_if_requested(self) -> None:
-        """If a signal was received, exit with the status that shells expect: 130 for SIGINT, 143 for SIGTERM."""
-        if self.signal:
-            sys.exit(128 + self.signal)
 
     def _record(self, number: int, _: FrameType | None) -> None:
         if self.signal:
             sys.exit(128 + number)
         self.signal = number
 
-
-class Durability(Callback):
-    """Callback that saves checkpoints. After a signal, it saves the state after the current update and stops."""
-
-    def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
-        self.checkpoints, self.stop = checkpoints, stop
-        # a new run is saved before its first update; a restored state is already on disk
-        self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
+    def exit_if_requested(self) -> None:
+        """If a signal was received, exit with the status that shells expect: 130 for SIGINT, 143 for SIGTERM."""
+        if self.signal:
+            sys.exit(128 + self.signal)
 
     def describe_last_checkpoint(self, best_step: int) -> str:
         """Return a sentence for the error of a diverged training. `best_step` has the best score on val."""
@@ -95,15 +81,15 @@ class Durability(Callback):
             return "There is no checkpoint."
         return f"The last checkpoint, of step {self.checkpoints.step}, contains the best weights, of step {best_step}."
 
-    def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Save a checkpoint if it is time for one, or if a signal was received.
+    def on_start(self, _: TrainState) -> None:
+        """Start the clock. A new run is saved before its first update; a restored state is already on disk."""
+        if self.checkpoints.step is not None:
+            self._saved_at = time.monotonic()
 
-        Raises:
-            DivergedError: the state contains NaN or infinity, so it must not replace a good checkpoint.
-        """
-        stopping = bool(self.stop.signal)
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        stopping = bool(self.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
-            state.check_finite(progress.learning_rate)
+            state.check_finite(progress.learning_rate)  # NaN and infinity must not replace a good checkpoint
             self.checkpoints.write(state.step, state.state_dict())
             self._saved_at = time.monotonic()
         if stopping:
@@ -119,11 +105,7 @@ class Durability(Callback):
 
 
 def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
-    """Load the latest checkpoint, if there is one, into `state`. Every process in the group must call this function.
-
-    Rank 0 removes the checkpoints of finished runs, reads the latest checkpoint, sends it to the other processes, and
-    prints at which step training starts.
-    """
+    """Load the latest checkpoint, if there is one, into `state`. Rank 0 reads it for all processes in the group."""
     if group.is_leader:
         checkpoints.clear_finished()
     content = group.broadcast(checkpoints.last() if group.is_leader else b"")
