@@ -3,24 +3,14 @@
 import re
 import subprocess
 
-import pytest
 from imports import ROOT
 
 from bukva.core.words import count
 
 
-@pytest.mark.parametrize(
-    ("n", "noun", "plural", "text"),
-    [
-        (0, "work", "", "0 works"),
-        (1, "work", "", "1 work"),
-        (2, "work", "", "2 works"),
-        (1, "try", "tries", "1 try"),
-        (1024, "try", "tries", "1,024 tries"),
-    ],
-)
-def test_a_count_agrees_with_its_noun(n, noun, plural, text):
-    assert count(n, noun, plural) == text
+def test_a_count_agrees_with_its_noun():
+    assert [count(n, "work") for n in (0, 1, 2)] == ["0 works", "1 work", "2 works"]
+    assert [count(n, "try", "tries") for n in (1, 1024)] == ["1 try", "1,024 tries"]
 
 
 def test_nothing_printed_and_no_page_has_a_plural_in_brackets():

@@ -11,10 +11,7 @@ class BukvaError(Exception):
 
 
 class ParamsError(BukvaError):
-    """A mistake in params.yaml, or in a file that a parameter names.
-
-    A stage then also prints how to undo the edit, because DVC may already have removed outputs.
-    """
+    """A mistake in params.yaml or in a file that it names. A stage also prints how to undo the edit."""
 
 
 class PeerLostError(BukvaError):
@@ -24,11 +21,9 @@ class PeerLostError(BukvaError):
 
 
 # Advice for the user when a write fails, by error number. It is printed after the reason (strerror).
+FULL = "Existing files are intact. Free some space and run the same command again"
 DISK = {
-    **dict.fromkeys(
-        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-        "Existing files are intact. Free some space and run the same command again",
-    ),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Check the permissions of this path"),
     errno.EIO: "The disk reports I/O errors. Check the disk or use another one",
 }

@@ -18,11 +18,8 @@ PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses a
 
 
 def project_root() -> Path:
-    """Return the root of the original repository, also in a stage that runs in a temporary copy of it.
-
-    DVC sets DVC_ROOT there, and a sweep sets BUKVA_ROOT in its clones. Otherwise it is the nearest folder with .dvc, at
-    or above the current one, or else the current folder.
-    """
+    """Return the root of the original repository, also in a stage that runs in a temporary copy of it."""
+    # DVC sets DVC_ROOT there, and a sweep sets BUKVA_ROOT in its clones
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
     here = Path.cwd().resolve()
@@ -30,10 +27,7 @@ def project_root() -> Path:
 
 
 def resolve_path(path: str | Path) -> Path:
-    """Resolve a path that a user wrote, relative to the current folder if it exists there, else to the project root.
-
-    The current folder may be a temporary copy of the project, in which DVC records the digests of files.
-    """
+    """Resolve a path that a user wrote, relative to the current folder if it exists there, else to the project root."""
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
 

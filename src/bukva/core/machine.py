@@ -10,21 +10,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-SPINS = "1000"  # value of GOMP_SPINCOUNT (see `prepare_torch`)
 CPUINFO = Path("/proc/cpuinfo")  # exists on Linux only
 MEMBERSHIP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # control groups limit containers on Linux
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
 
 
 def prepare_torch() -> None:
-    """Set two environment variables for torch, unless the user has set them. Call this before importing torch.
-
-    GOMP_SPINCOUNT: how long an idle OpenMP thread keeps its core. With the default, training is very slow beside other
-    programs. THP_MEM_ALLOC_ENABLE: pages of 2 MB for large tensors. With a vocabulary of thousands of characters,
-    pages of 4 kB took more than half of the training time.
-    """
+    """Set two environment variables for torch, unless the user has set them. Call this before importing torch."""
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+        # how long an idle thread keeps its core; with the default, training is very slow beside other programs
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # pages of 2 MB for large tensors; with thousands of characters, pages of 4 kB took half of the training time
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 

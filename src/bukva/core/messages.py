@@ -19,6 +19,12 @@ def mistake(key: str, value: object, what: str) -> ValueError:
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
 
+def require(is_valid: object, key: str, value: object, what: str) -> None:
+    """Raise `mistake` if a value is invalid."""
+    if not is_valid:
+        raise mistake(key, value, what)
+
+
 def one_or_another(names: list[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 

@@ -1,8 +1,4 @@
-"""Read and validate params.yaml.
-
-Every stage validates the whole file, so that a mistake stops the first stage that runs. The parser is that of DVC
-(ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string.
-"""
+"""Read and validate params.yaml, with DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string."""
 
 from collections.abc import Mapping
 from pathlib import Path

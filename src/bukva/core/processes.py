@@ -25,10 +25,7 @@ HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other
 
 
 def end_with_dvc() -> None:
-    """Send SIGTERM to this process when its DVC process has ended. Do nothing outside a DVC stage.
-
-    Otherwise the stage of a killed DVC would write the same files as the next one.
-    """
+    """Send SIGTERM to this stage when its DVC process has ended, so that it does not write beside the next one."""
     if "DVC_STAGE" in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
@@ -47,20 +44,15 @@ def _watched() -> psutil.Process | None:
     parents = psutil.Process().parents()
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return parents[0]
-    # a process whose parent has ended gets a parent in another session
-    own = {each: _words(each) for each in parents if os.getsid(each.pid) == os.getsid(0)}
-    programs = [each for each, words in own.items() if not Path(words[0]).stem.endswith("sh")]
-    return next((each for each in programs if _is_dvc(own[each])), next(iter(programs), None))
-
-
-def _words(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.Error):  # access is denied, or the process has ended
-        return process.cmdline() or [""]
-    return [""]
-
-
-def _is_dvc(words: list[str]) -> bool:
-    return any(Path(word).stem == "dvc" for word in words)  # also matches dvc.__main__
+    programs = {}
+    for parent in parents:
+        with contextlib.suppress(psutil.Error, OSError):  # access is denied, or the process has ended
+            words = parent.cmdline()
+            is_shell = Path(words[0]).stem.endswith("sh") if words else False
+            # a process whose parent has ended gets a parent in another session
+            if os.getsid(parent.pid) == os.getsid(0) and not is_shell:
+                programs[parent] = {Path(word).stem for word in words}  # "dvc" also for dvc.__main__
+    return next((each for each, stems in programs.items() if "dvc" in stems), next(iter(programs), None))
 
 
 def die_with_parent() -> None:
@@ -70,11 +62,8 @@ def die_with_parent() -> None:
 
 
 def python_path() -> str:
-    """Return a PYTHONPATH with which child processes can import bukva.
-
-    It begins with the copy that this process imported. DVC deletes a temporary copy, so that of the original repository
-    follows.
-    """
+    """Return a PYTHONPATH for child processes: the bukva that this process imported, and that of the repository."""
+    # DVC deletes temporary copies, so the original follows
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 

@@ -1,7 +1,6 @@
-"""Define the sections of params.yaml, with the types and limits of their keys.
+"""The sections of params.yaml, with the types and limits of their keys. No key has a default.
 
-No key has a default, so params.yaml must contain all keys. Validation accepts or rejects values and never changes them.
-Therefore no stage in dvc.yaml has this module as a dependency. Each stage lists the parameters that it reads.
+Validation accepts or rejects values and never changes them. Therefore no stage in dvc.yaml depends on this module.
 """
 
 import codecs
@@ -24,7 +23,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import literal_schema
 
 from bukva.core.errors import redact_url
-from bukva.core.messages import AUTO, LIST, mistake, one_or_another
+from bukva.core.messages import AUTO, LIST, mistake, one_or_another, require
 
 RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
 RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
@@ -59,8 +58,7 @@ def matching(pattern: str, what: str) -> AfterValidator:
 
 
 def _each_once(items: list[Any]) -> list[Any]:
-    if len(set(items)) < len(items):
-        raise mistake("", items, "contains an item twice. Use each item once")
+    require(len(set(items)) == len(items), "", items, "contains an item twice. Use each item once")
     return items
 
 
@@ -82,7 +80,7 @@ def _check_encoding_name(encoding: object) -> object:
     return encoding
 
 
-MOST_STEPS = 10**8  # more steps are probably a mistake, because they take months (except for toy models)
+MOST_STEPS = 10**8  # more steps take months, except for toy models
 Count = Annotated[int, Field(ge=1, le=10**12)]  # products of larger numbers overflow 64 bits
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 CountOrZero = Annotated[int, Field(ge=0, le=10**12)]
@@ -101,16 +99,10 @@ AUTO_OR_LIST = Discriminator(
 # the dataset, the commit and the pattern of files, in the notation of huggingface_hub
 DATASET = re.compile(r"hf://datasets/(\w[\w.-]*/\w[\w.-]*)(?:@([\w.-]+))?(?:/(.+))?", re.ASCII)
 
-# Requests to a model that MLflow serves: column names, and parameters of a request.
-PROMPT, TEXT = "prompt", "text"  # columns of the input
-CONTINUATION, BITS = "continuation", "bits_per_char"  # columns of the output
-SETTINGS = {  # keys of section `sample` that a request may set, with MLflow's types
-    "n_chars": "long",
-    "temperature": "double",
-    "top_k": "long",
-    "top_p": "double",
-    "seed": "long",
-}
+# Requests to a model that MLflow serves: columns of input and output, and the keys of section `sample` that a request
+# may set, with MLflow's types.
+PROMPT, TEXT, CONTINUATION, BITS = "prompt", "text", "continuation", "bits_per_char"
+SETTINGS = {"n_chars": "long", "temperature": "double", "top_k": "long", "top_p": "double", "seed": "long"}
 MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be answered within seconds
 
 
@@ -124,17 +116,14 @@ class Section(BaseModel):
 
 
 def author_word(corpus: str) -> str:
-    """Return what messages and figures call a folder of works: "author" or "collection".
+    """Return what messages and figures call a folder of works: "author", or "collection" in all corpora but RusLit.
 
-    A folder of the corpus RusLit has the works of one author. In other corpora, a folder may be any collection of
-    works. Tables and JSON files always use the key `author`.
+    Tables and JSON files always use the key `author`.
     """
     return "author" if corpus == "ruslit" else "collection"
 
 
 class Download(Section):
-    """Parameters of the source of the text."""
-
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
@@ -145,37 +134,38 @@ class Download(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Download":
+        shown = redact_url(self.url)
         if self.corpus == "huggingface":
-            if not DATASET.fullmatch(self.url):
-                what = "is not a dataset on the Hugging Face hub. Use hf://datasets/OWNER/NAME@COMMIT"
-                raise mistake("url", redact_url(self.url), what)
-        elif "@" in self.url:  # even after / or ?, which a password may contain
+            what = "is not a dataset on the Hugging Face hub. Use hf://datasets/OWNER/NAME@COMMIT"
+            require(DATASET.fullmatch(self.url), "url", shown, what)
+        else:
             what = (
                 "has a user name or a password before an @, but params.yaml is committed. Remove them and add the line "
                 "`machine HOST login USER password PASSWORD` to ~/.netrc. If the @ is part of a path, write it as %40"
             )
-            raise mistake("url", redact_url(self.url), what)
-        if self.corpus == "url" and not _is_address(self.url):
-            raise mistake("url", redact_url(self.url), "is not the address of a file. Use https://HOST/FILE")
-        if self.corpus == "url" and not self.sha256:
-            raise mistake(
-                "sha256",
-                self.sha256,
-                "is empty, but `download.corpus=url` needs the digest of the file. To compute it: `sha256sum FILE`",
-            )
+            require("@" not in self.url, "url", shown, what)  # also after / or ?, which a password may contain
+        if self.corpus == "url":
+            require(_is_address(self.url), "url", shown, "is not the address of a file. Use https://HOST/FILE")
+            what = "needs the digest of the file. To compute it: `sha256sum FILE`"
+            require(self.sha256, "sha256", self.sha256, f"is empty, but `download.corpus=url` {what}")
         return self
 
 
-class Clean(Section):
-    """Parameters that select the rules by which the text is cleaned."""
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_web and url.isprintable() and " " not in url
+    except ValueError:  # raised for invalid brackets, ports or characters
+        return False
 
+
+class Clean(Section):
     rules: Annotated[str, one_of("auto", *RULE_SETS, "none", "file")]
     file: Annotated[str, Field(min_length=1)]
 
 
 class Tokenize(Section):
-    """Parameters of the tokenizer and its vocabulary."""
-
     kind: Literal["char", "byte", "bpe"]
     vocabulary: Literal["all", "train"]
     # at least the 256 bytes and one merge; at most MAX_SYMBOLS of stage tokenize
@@ -183,8 +173,6 @@ class Tokenize(Section):
 
 
 class Split(Section):
-    """Parameters of the division of the text into training, validation and test splits."""
-
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
     duplicates: Literal["keep", "remove"]
     train: Annotated[float, Field(gt=0, lt=1)]
@@ -193,15 +181,14 @@ class Split(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Split":
-        total = self.train + self.val + self.test
-        if abs(total - 1) > 1e-9:
-            fractions = f"{self.train}, {self.val}, {self.test}"
-            raise mistake("train, val, test", fractions, f"sum to {total}. Change them so that they sum to 1")
+        total, fractions = self.train + self.val + self.test, f"{self.train}, {self.val}, {self.test}"
+        what = f"sum to {total}. Change them so that they sum to 1"
+        require(abs(total - 1) <= 1e-9, "train, val, test", fractions, what)
         return self
 
 
 class Model(Section):
-    """Parameters of the architecture of the GPT."""
+    """Architecture of the GPT."""
 
     n_layer: Annotated[int, Field(ge=1, le=1000)]
     n_head: Annotated[int, Field(ge=1, le=2**24)]
@@ -220,28 +207,21 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Model":
-        if self.n_embd % self.n_head:
-            divisors = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
-            what = f"does not divide `n_embd`, which is {self.n_embd}. Use {one_or_another(divisors)}"
-            raise mistake("n_head", self.n_head, what)
-        if self.positions == "rotary" and self.n_embd // self.n_head % 2:
-            what = (
-                f"needs an even number of channels per head, but `n_embd` / `n_head` is {self.n_embd // self.n_head}. "
-                "Use 'learned', or another `n_head`"
-            )
-            raise mistake("positions", self.positions, what)
+        divisors = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
+        what = f"does not divide `n_embd`, which is {self.n_embd}. Use {one_or_another(divisors)}"
+        require(self.n_embd % self.n_head == 0, "n_head", self.n_head, what)
+        head_size = self.n_embd // self.n_head
+        what = f"needs an even number of channels per head, but `n_embd` / `n_head` is {head_size}. Use 'learned', or"
+        is_odd = self.positions == "rotary" and head_size % 2
+        require(not is_odd, "positions", self.positions, f"{what} another `n_head`")
         return self
 
 
 class Baselines(Section):
-    """The parameter of stage baselines: the greatest order (length) of the n-grams to count."""
-
-    max_order: Annotated[int, Field(ge=0, le=12)]
+    max_order: Annotated[int, Field(ge=0, le=12)]  # greatest length of the n-grams to count
 
 
 class Compute(Section):
-    """Parameters of the computation: device, backend, precision and number of threads."""
-
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "plain"]
     precision: Literal["auto", "fp32", "bf16"]
@@ -261,8 +241,8 @@ class Training(Section):
     @model_validator(mode="after")
     def _check(self) -> "Training":
         for key in ("warmup_steps", "eval_every"):
-            if getattr(self, key, 0) > self.n_steps:
-                raise mistake(key, getattr(self, key), f"is more than `n_steps`. Use {self.n_steps} or less")
+            value = getattr(self, key, 0)
+            require(value <= self.n_steps, key, value, f"is more than `n_steps`. Use {self.n_steps} or less")
         return self
 
 
@@ -288,22 +268,17 @@ class TrainGPT(Training):
     @model_validator(mode="after")
     def _check_parts(self) -> "TrainGPT":
         divisor = self.micro_batches * self.processes
-        if self.batch_size % divisor:
-            next_multiple = -(-self.batch_size // divisor) * divisor
-            what = f"is not divisible by {divisor}, which is `micro_batches` times `processes`. Use {next_multiple}"
-            raise mistake("batch_size", self.batch_size, what)
+        next_multiple = -(-self.batch_size // divisor) * divisor
+        what = f"is not divisible by {divisor}, which is `micro_batches` times `processes`. Use {next_multiple}"
+        require(self.batch_size % divisor == 0, "batch_size", self.batch_size, what)
         return self
 
 
 class Evaluate(Section):
-    """The parameter of an additional score in stage evaluate."""
-
-    short_context: Count
+    short_context: Count  # context of an additional score
 
 
 class Sample(Section):
-    """Parameters of text generation: the prompts, and how the models continue them."""
-
     prompts: Annotated[
         Annotated[Literal["auto"], Tag(AUTO)]
         | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Tag(LIST)],
@@ -333,23 +308,10 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Params":
-        orders, counted = self.model.ngram_orders, self.baselines.max_order
-        if self.model.ngrams != "none" and max(orders) > counted:
-            what = (
-                f"has an order above `baselines.max_order`, which is {counted}. Use -S "
-                f"baselines.max_order={max(orders)}, or lower orders"
-            )
-            raise mistake("model.ngram_orders", orders, what)
-        if self.evaluate.short_context > self.model.block_size:
-            what = f"is more than `model.block_size`. Use {self.model.block_size} or less"
-            raise mistake("evaluate.short_context", self.evaluate.short_context, what)
+        orders, counted, most = self.model.ngram_orders, self.baselines.max_order, max(self.model.ngram_orders)
+        what = f"has an order above `baselines.max_order`, which is {counted}. Use -S baselines.max_order={most}, or"
+        is_counted = self.model.ngrams == "none" or most <= counted
+        require(is_counted, "model.ngram_orders", orders, f"{what} lower orders")
+        short, T = self.evaluate.short_context, self.model.block_size
+        require(short <= T, "evaluate.short_context", short, f"is more than `model.block_size`. Use {T} or less")
         return self
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        return is_web and url.isprintable() and " " not in url
-    except ValueError:  # raised for invalid brackets, ports or characters
-        return False
