@@ -1,8 +1,4 @@
-"""Define the command `bukva` and its subcommands.
-
-Each subcommand reads its inputs, calls another package and prints the result. Slow packages such as torch are imported
-inside the subcommands, so that `bukva --help` answers quickly.
-"""
+"""Define the command `bukva`. Subcommands import slow packages themselves, so that `bukva --help` answers quickly."""
 
 import shlex
 import sys
@@ -45,18 +41,13 @@ def main() -> None:
 def _run() -> None:
     prepare_torch()
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {_remedy()}")
+        root = project_root()
+        go = [] if root == Path.cwd().resolve() else [f"cd {shlex.quote(str(root))}"]
+        restore = [] if (root / PARAMS).exists() else [f"git checkout HEAD {PARAMS}"]
+        is_clone = (root / "dvc.yaml").is_file()
+        remedy = f"Run `{' && '.join(go + restore)}`." if is_clone else "Change to the folder of a clone of bukva."
+        raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")
     app(prog_name="bukva")
-
-
-def _remedy() -> str:
-    """Return a sentence that says how to restore params.yaml, or to which folder the user should change."""
-    root = project_root()
-    if not (root / "dvc.yaml").is_file():
-        return "Change to the folder of a clone of bukva."
-    restore = "" if (root / PARAMS).exists() else f"git checkout HEAD {PARAMS}"
-    go = "" if root == Path.cwd().resolve() else f"cd {shlex.quote(str(root))}"
-    return f"Run `{' && '.join(filter(None, (go, restore)))}`."
 
 
 @app.command()
@@ -137,8 +128,7 @@ def recipe(
     from bukva.project.commands import descriptions, options
 
     if not name:
-        for recipe_name, description in descriptions().items():
-            print(f"{recipe_name:10}{description}")
+        print(*(f"{recipe_name:10}{description}" for recipe_name, description in descriptions().items()), sep="\n")
         return
     try:
         print(*options(name))
@@ -169,8 +159,7 @@ def plan(
         made.append(measured)
     chosen = propose(made)
     print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
-    command = " ".join(["dvc exp run", *settings(params.model_dump(), chosen.values())])
-    print(f"To train this model: `{command}`")
+    print(f"To train this model: `{' '.join(['dvc exp run', *settings(params.model_dump(), chosen.values())])}`")
 
 
 @app.command()
@@ -206,15 +195,11 @@ def check() -> None:
     if why := why_no_snapshots():
         print(why)
     if wrong := wrong_packages():
-        print(
-            f"Results can differ from those of others: {'; '.join(wrong)}. "
-            "To install: `pip install -r requirements.lock`."
-        )
+        remedy = "To install: `pip install -r requirements.lock`."
+        print(f"Results can differ from those of others: {'; '.join(wrong)}. {remedy}")
     if not has_identity():
-        print(
-            "git does not know your name and email. `dvc exp run` may need them. To set them: "
-            "`git config --global user.name NAME && git config --global user.email EMAIL`"
-        )
+        remedy = "`git config --global user.name NAME && git config --global user.email EMAIL`"
+        print(f"git does not know your name and email. `dvc exp run` may need them. To set them: {remedy}")
 
 
 @app.command()
@@ -237,9 +222,8 @@ def scores(
         raise BukvaError(f"{file} does not exist. Run `make repro` to create it.")
     texts = read_json(about)["text"] if about.is_file() else {}
     if with_test and "test" not in texts:
-        raise BukvaError(
-            f"{about.parent} has no scores on test. Set `split.test` above 0 and run `dvc repro evaluate`."
-        )
+        remedy = "Set `split.test` above 0 and run `dvc repro evaluate`."
+        raise BukvaError(f"{about.parent} has no scores on test. {remedy}")
     saved = read_json(file)
     sentences = [headline(saved), *([context(saved)] if everything else [])]
     shown = table(saved, with_test=with_test, everything=everything)

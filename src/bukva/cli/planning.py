@@ -51,11 +51,7 @@ SCORED_IDS = 2**14  # number of ids of val on which scoring is timed
 
 
 def parse_budget(text: str) -> float:
-    """Convert a budget, such as `90s`, `10min`, `1h30min` or `2h`, to seconds.
-
-    Raises:
-        BukvaError: `text` is not a time, or the time is not between 0 and 30 days.
-    """
+    """Convert a budget, such as `90s`, `10min`, `1h30min` or `2h`, to seconds."""
     match = BUDGET.fullmatch(text)
     numbers = match.groups() if match else ()
     seconds = sum(float(number or 0) * unit for number, unit in zip(numbers, UNITS.values(), strict=False))
@@ -67,12 +63,12 @@ def parse_budget(text: str) -> float:
     return seconds
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
     """A planned training run: a GPT size, and the updates that fit into `seconds` at the measured speed."""
 
     seconds: float
-    train_chars: int
+    train_chars: int  # characters of the training split
     model: dict[str, int]
     n_parameters: int
     batch_size: int
@@ -81,26 +77,15 @@ class Plan:
     seconds_per_scoring: float
     patience: int = PATIENCE
 
-    @property
-    def n_scorings(self) -> int:
-        """Largest number of scorings of val, in addition to the scoring before the first update."""
-        return max(1, min(SCORINGS, int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1))
-
-    @property
-    def n_steps(self) -> int:
-        """Number of updates that fit into the time that is left after scoring val, from 0 to MOST_STEPS."""
+    def __post_init__(self) -> None:
+        # scorings of val, in addition to the scoring before the first update
+        affordable = int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1
+        self.n_scorings = max(1, min(SCORINGS, affordable))
         left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
-        return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the run trains on at least CHARS_PER_PARAMETER characters per parameter of the model."""
-        return self.n_steps * self.chars_per_update >= CHARS_PER_PARAMETER * self.n_parameters
-
-    @property
-    def epochs(self) -> float:
-        """Number of passes over the training split."""
-        return self.n_steps * self.chars_per_update / self.train_chars
+        self.n_steps = min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
+        self.chars = self.n_steps * self.chars_per_update
+        self.epochs = self.chars / self.train_chars
+        self.is_enough = self.chars >= CHARS_PER_PARAMETER * self.n_parameters
 
     def values(self) -> dict[str, dict[str, Any]]:
         """Return values for params.yaml, by section and key. `patience` is set only with more than EPOCHS epochs."""
@@ -114,12 +99,12 @@ class Plan:
         return {"model": self.model, "train_gpt": more | training}
 
     def __str__(self) -> str:
-        chars = self.n_steps * self.chars_per_update
         return (
             f"{count(self.model['n_layer'], 'layer')}, {self.model['n_embd']} channels, "
             f"{quantity(self.n_parameters)} parameters, {count(self.batch_size, 'window')} per batch | "
             f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {count(self.n_steps, 'step')}, "
-            f"{quantity(chars)} chars, {chars / self.n_parameters:.1f} per parameter, {self.epochs:.1f} epochs"
+            f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} per parameter, "
+            f"{self.epochs:.1f} epochs"
         )
 
 
@@ -153,17 +138,8 @@ def plans(params: Params, budget: float, started_at: float) -> Iterator[Plan]:
     """Measure the GPT sizes in LADDER, from small to large, and yield a plan for each.
 
     The last plan has too few characters per parameter (`Plan.is_enough`). Sizes that do not fit into the GPU's memory
-    get no plan.
-
-    Args:
-        params: the content of params.yaml.
-        budget: the time budget in seconds. The time since `started_at` until the first measurement is subtracted from
-            it, because stage train-gpt takes about as much time to start.
-        started_at: time.perf_counter() at the start of the process.
-
-    Raises:
-        BukvaError: the text is not split yet, or a split is shorter than `model.block_size` requires.
-        torch.OutOfMemoryError: the smallest size does not fit into the GPU's memory.
+    get no plan. The time since `started_at` (time.perf_counter) until the first measurement is subtracted from the
+    budget of `budget` seconds, because stage train-gpt takes about as much time to start.
     """
     splits = load_splits(Path(paths()["split"]))
     if not {"train", "val"} <= splits.keys():
@@ -183,34 +159,24 @@ def plans(params: Params, budget: float, started_at: float) -> Iterator[Plan]:
             if not seconds:
                 run_training(task, start(task), [StopAfter(1)])  # loads and compiles code before anything is timed
                 seconds = budget * (1 - RESERVE) - (now() - started_at)
-            state, stopwatch = start(task), Stopwatch()
-            run_training(task, state, [stopwatch])
+            run_training(task, start(task), [stopwatch := Stopwatch()])
         except torch.OutOfMemoryError:
             if (n_layer, n_embd, factor) == LADDER[0]:
                 raise
             return
         plan = Plan(
-            seconds=seconds,
-            train_chars=sum_counts(tokenizer.chars_of, splits["train"]),
-            model=model,
-            n_parameters=count_parameters(config),
-            batch_size=batch_size,
-            chars_per_update=task.chars_seen(1),
-            seconds_per_update=stopwatch.seconds_per_update,
+            seconds, sum_counts(tokenizer.chars_of, splits["train"]), model, count_parameters(config), batch_size,
+            task.chars_seen(1), stopwatch.seconds_per_update,
             seconds_per_scoring=stopwatch.seconds_per_scoring * n_scored / min(SCORED_IDS, n_scored),
             patience=params.train_gpt.patience or PATIENCE,
-        )
+        )  # fmt: skip
         yield plan
         if not plan.is_enough:
             return
 
 
 def propose(made: list[Plan]) -> Plan:
-    """Return the plan for the largest model that trains on enough characters per parameter, or else the first plan.
-
-    Raises:
-        BukvaError: the budget is too short for a single update.
-    """
+    """Return the plan for the largest model that trains on enough characters per parameter, or else the first plan."""
     chosen = max((plan for plan in made if plan.is_enough), key=lambda plan: plan.n_parameters, default=made[0])
     if not chosen.n_steps:
         raise BukvaError(

@@ -23,7 +23,7 @@ STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 @dataclass(frozen=True)
 class Run:
-    """A running stage: its parameters, and its journal, from which the results are sent to MLflow."""
+    """A running stage: its parameters, and the journal of what is sent to MLflow."""
 
     params: Params
     log: JournalWriter
@@ -42,10 +42,7 @@ def opened(name: str) -> Iterator[Run]:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run the function `main` of a stage script, whose docstring is the text of `--help`.
-
-    If the DVC process that started the stage ends, this process stops as well.
-    """
+    """Run the function `main` of a stage script, whose docstring is the text of `--help`."""
     app = typer.Typer(**STYLE)
     app.command()(main)
     end_with_dvc()

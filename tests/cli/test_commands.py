@@ -1,0 +1,253 @@
+"""Exit status and output of stages and commands."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from imports import ROOT, SHIPPED
+from plans import write_project
+
+from bukva.cli import planning
+from bukva.cli.app import main
+from bukva.cli.stage import call
+from bukva.core.errors import BukvaError, PeerLostError
+from bukva.models.folder import save_model
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.project.stages import paths, trained_models
+from bukva.text.tokenizers import load_tokenizer
+
+PARAMS = SHIPPED.read_text(encoding="utf-8")
+SCORES = {
+    "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
+    "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
+    "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
+    "best_counted": "bigram_exact",
+    "window": {"length": 64, "stride": 32, "unit": "character"},
+    "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.123}},
+}
+FULL = "raw: No space left on device. Existing files are intact. Free some space and run the same command again."
+NO_MEMORY = "Out of memory. Use a smaller model, batch_size, block_size or baselines.max_order, or a shorter text."
+
+
+def run(*command, cwd=ROOT):
+    """Run Python in a new process."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def fill(folder):
+    """Write the parameters, and the files that they name."""
+    for file in ("params.yaml", "data/sample/a.txt", "rules/example.yaml"):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(PARAMS if file == "params.yaml" else "", encoding="utf-8")
+
+
+@pytest.fixture
+def bukva(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command in tmp_path and returns its status, output and error output."""
+
+    def give(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bukva", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "a")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "a@b")
+    monkeypatch.chdir(tmp_path)
+    return give
+
+
+# ---- mistakes and faults
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "printed"),
+    [
+        (BukvaError("book.txt: byte 7 is not UTF-8."), 1, "book.txt: byte 7 is not UTF-8."),
+        (PeerLostError("the origin is away."), 75, "the origin is away."),
+        (OSError(28, "No space left on device", "raw"), 1, FULL),
+        (OSError(30, "Read-only file system"), 1, "a file: Read-only file system. Check the permissions of this path."),
+        (MemoryError(), 1, NO_MEMORY),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 1, NO_MEMORY),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_a_status(error, status, printed, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        call(fail)
+    assert (ended.value.code, *capsys.readouterr()) == (status, "", f"{printed}\n")
+    with pytest.raises(ZeroDivisionError):  # a fault of the program is not hidden
+        call(lambda: 1 / 0)
+
+
+def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
+    done = run("-c", "from bukva.cli import stage as cli\ndef main():\n raise KeyboardInterrupt\ncli.run(main)")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    done = run("-m", "stages.split", "one")
+    assert done.returncode == 2
+    assert "unexpected extra argument" in done.stderr
+
+
+def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
+    clone, below = "Change to the folder of a clone of bukva.", tmp_path / "docs and data"
+    assert bukva("check") == (1, "", f"{tmp_path}: this folder has no params.yaml. {clone}\n")
+    below.mkdir()
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "dvc.yaml").touch()
+    here, there = f"cd {tmp_path}", "git checkout HEAD params.yaml"
+    assert bukva("check") == (1, "", f"{tmp_path}: this folder has no params.yaml. Run `{there}`.\n")
+    monkeypatch.chdir(below)
+    assert bukva("check") == (1, "", f"{below}: this folder has no params.yaml. Run `{here} && {there}`.\n")
+    (tmp_path / "params.yaml").touch()
+    assert bukva("check") == (1, "", f"{below}: this folder has no params.yaml. Run `{here}`.\n")
+
+
+# ---- bukva check
+
+
+def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path, monkeypatch):
+    fill(tmp_path)
+    file, git = tmp_path / "params.yaml", ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "params.yaml"], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    assert bukva("check") == (0, "", "")
+    (tmp_path / "numerics.lock").write_text("pytest==0.1\nno-such-package==2.0\n", encoding="utf-8")
+    assert re.fullmatch(
+        r"Results can differ from those of others: pytest is [\d.]+, but this commit needs 0.1; "
+        r"no-such-package is missing, but this commit needs 2.0. To install: .*\n",
+        bukva("check")[1],
+    )
+    shutil.copy(ROOT / "numerics.lock", tmp_path)
+    file.write_text(PARAMS.replace("kind: char", "kind: byte"), encoding="utf-8")
+    status, said, _ = bukva("check")
+    assert status == 0
+    assert re.fullmatch(
+        r"params.yaml differs from commit [0-9a-f]{7}: tokenize.kind='byte'. The next experiment will start from these "
+        r"values. To return to the last commit: git checkout HEAD params.yaml && make repro\n",
+        said,
+    )
+    file.write_text(PARAMS.replace("kind: char", "kind: word"), encoding="utf-8")
+    assert bukva("check") == (
+        1,
+        "",
+        "params.yaml, tokenize.kind: 'word' is not a valid value. Use 'char', 'byte' or 'bpe'.\n"
+        "To return to the last commit: git checkout HEAD params.yaml && make repro\n",
+    )
+    file.write_text(PARAMS, encoding="utf-8")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    status, said, _ = bukva("check")
+    assert (status, said.partition(".")[0]) == (0, "git does not know your name and email")
+
+
+NEEDED = "does not exist. DVC needs it even if no stage reads it."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("path: data/sample", "path: Книги", f"download.path: 'Книги' {NEEDED}"),
+        ("path: data/sample", "path: ~/Книги", f"download.path: '~/Книги' {NEEDED} Write your home directory in full"),
+        ("path: data/sample", "path: ~nobody-of-this-name/a", f"download.path: '~nobody-of-this-name/a' {NEEDED}"),
+        ("path: data/sample", f"path: {'x' * 5000}", "download.path: 'xxx"),
+        ("file: rules/example.yaml", "file: rules/mine.yaml", f"clean.file: 'rules/mine.yaml' {NEEDED}"),
+    ],
+)
+def test_check_names_a_path_that_dvc_would_not_find(bukva, tmp_path, old, new, sentence):
+    fill(tmp_path)
+    (tmp_path / "params.yaml").write_text(PARAMS.replace(old, new), encoding="utf-8")
+    status, _, said = bukva("check")
+    assert (status, said.startswith(f"params.yaml, {sentence}")) == (1, True), said
+
+
+def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(bukva, tmp_path):
+    fill(tmp_path)
+    books = tmp_path / "data" / "sample"
+    (books / "c").mkdir()
+    (books / "a.txt").unlink()
+    (books / "a.txt").symlink_to(tmp_path / "params.yaml")
+    (books / "d").symlink_to(tmp_path)
+    assert bukva("check")[0] == 0
+    os.mkfifo(books / "c" / "b.txt")
+    assert bukva("check")[2] == "data/sample/c/b.txt: is a pipe, a socket or a device. Remove it.\n"
+    (books / "c" / "b.txt").unlink()
+    (books / ".b").symlink_to("nowhere")
+    assert bukva("check")[2] == "data/sample/.b: is a broken link. Remove it.\n"
+    (books / ".b").unlink()
+    Path(os.fsdecode(os.fsencode(books) + b"/\xe0.txt")).touch()
+    assert bukva("check")[2] == "data/sample/\\udce0.txt: the file name is not UTF-8. Rename the file.\n"
+
+
+@pytest.mark.parametrize(("folder", "odd"), [("a b'c\"&%20[1];@", ""), ("мой", "й м о"), ("a?b", "?"), ("a#ü", "# ü")])
+def test_check_says_that_dvc_cannot_run_snapshots_in_a_path(bukva, tmp_path, monkeypatch, folder, odd):
+    root = tmp_path / folder
+    root.mkdir()
+    fill(root)
+    monkeypatch.chdir(root)
+    said = (
+        f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {odd}. Rename or move the folder, or run "
+        "experiments without --queue and --temp.\n"
+    )
+    assert bukva("check") == (0, said if odd else "", "")
+
+
+# ---- other commands
+
+
+def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
+    (tmp_path / "params.yaml").touch()
+    about = tmp_path / "data" / "scores" / "about.json"
+    for file, content in (("reports/scores.json", SCORES), ("data/scores/about.json", {"text": {"val": "1"}})):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(json.dumps(content))
+    assert bukva("scores", "--test")[2] == (
+        "data/scores has no scores on test. Set `split.test` above 0 and run `dvc repro evaluate`.\n"
+    )
+    about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
+    for times in ("once", "2 times"):
+        _, said, counted = bukva("scores", "--all", "--test")
+        assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
+        assert "improves the GPT by 0.123 bits" in said
+        assert counted == f"Scores on this test text have now been shown {times}.\n"
+
+
+def test_a_plan_is_proposed_for_a_text_that_is_split(bukva, tmp_path, monkeypatch):
+    """A tiny text and one thread. The command briefly measures two toy sizes."""
+    write_project(tmp_path)
+    monkeypatch.setattr(planning, "LADDER", [(1, 32, 1), (1, 64, 1)])
+    monkeypatch.setattr(planning, "LEAST_SECONDS", 1e-9)
+    status, said, _ = bukva("plan", "1h")
+    assert (status, said.startswith("plan: 1 layer, 32 channels, ")) == (0, True)
+    assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", said)
+    assert "train_gpt.patience" in said  # an hour of training on 307 characters overfits
+    for file in (tmp_path / paths()["split"]).iterdir():
+        file.unlink()
+    incomplete = "The text is not split yet, so data/split is incomplete. Run `dvc repro split`.\n"
+    assert bukva("plan", "1h") == (1, "", incomplete)
+
+
+@pytest.mark.slow
+def test_attention_is_drawn_of_a_trained_gpt(bukva, tmp_path):
+    write_project(tmp_path)
+    missing = "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.\n"
+    assert bukva("attention") == (1, "", missing)
+    tokenizer = load_tokenizer(Path(paths()["tokens"]))
+    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0)
+    weights = dict(GPT(config).state_dict())
+    save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights, "initial": weights})
+    status, said, _ = bukva("attention")
+    assert status == 0
+    assert said.endswith("attention: wrote the charts and attention.json to reports/attention\n")
+    assert (tmp_path / "reports/attention/weights_trained.png").exists()
