@@ -1,20 +1,24 @@
 """The scores of models and baselines: which text is scored, in which unit, and the value of context."""
 
 import math
+from hashlib import sha256
 
 import numpy as np
 import pytest
 import torch
+from encoded import KINDS, SPLITS, held_out
 
 from bukva.core.schema import Evaluate
+from bukva.evaluation import scores as module
 from bukva.evaluation.baselines import compress
 from bukva.evaluation.baselines import score as score_baselines
-from bukva.evaluation.scores import evaluate, headline, sampled, score_pairs, value_of_context
+from bukva.evaluation.compressors import COMPRESSORS
+from bukva.evaluation.scores import counted_accuracy, evaluate, headline, sampled, score_pairs, value_of_context
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
-from bukva.models.ngrams.counts import bits_of_train, scorers
+from bukva.models.ngrams.counts import bits_of_train, count_pairs, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
 from bukva.text.held_out import HeldOut
@@ -110,12 +114,9 @@ def own_texts(held_out):
 def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
     held_out, (learned, gpt) = text(*THREE), models().values()
-    bigram, ngrams = (
-        scorers(held_out.splits["train"], V)["bigram_exact"],
-        KneserNey.count(held_out.splits["train"], V, 4),
-    )
-    expected, right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0
-    bigram_right = 0
+    train = held_out.splits["train"]
+    bigram, ngrams = scorers(train, V)["bigram_exact"], KneserNey.count(train, V, 4)
+    expected, right, bigram_right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0, 0
     for own, start in own_texts(held_out):
         for i in range(start, len(own)):
             # windows move by 3; the first one begins 4 characters before the first that is scored
@@ -136,12 +137,10 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     assert accuracy == pytest.approx([right / 96, bigram_right / 96])
 
 
-def test_a_limit_of_characters_takes_a_share_of_every_work(monkeypatch):
-    gpt = models()["gpt"]
-    monkeypatch.setattr("bukva.evaluation.scores.CONTEXT_CHARS", 50)
-    held_out = text(*THREE)
-    whole = evaluated(models(), held_out).nats["gpt"]["val"]  # works of 100, 109 and 1 characters
-    found = value_of_context(gpt, whole, text(*THREE), "val", PARAMS)
+def test_a_limit_of_characters_takes_a_share_of_every_work(scores, monkeypatch):
+    monkeypatch.setattr(module, "CONTEXT_CHARS", 50)
+    whole = scores.nats["gpt"]["val"]  # works of 100, 109 and 1 characters
+    found = value_of_context(models()["gpt"], whole, text(*THREE), "val", PARAMS)
     assert found["chars"] == 24 + 26 + 1
     expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
     assert found["full_bits_per_char"] == pytest.approx(expected)
@@ -204,21 +203,15 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     assert scored == pytest.approx(np.concatenate(nats).mean(dtype=np.float64))
 
 
-def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
-    monkeypatch.setattr("bukva.evaluation.scores.MAX_SCORED_IDS", 101)
-    held_out = text(*THREE)
-    found = evaluated(models(), held_out)
+def test_of_a_long_train_at_most_so_much_is_scored_and_samples_are_named(scores, monkeypatch):
+    monkeypatch.setattr(module, "MAX_SCORED_IDS", 101)
+    monkeypatch.setattr(module, "CONTEXT_CHARS", 70)
+    found = evaluated(models(), text(*THREE))
     assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_EXCERPTS
-    whole = "all of val and test is scored; samples suffice for the score on train "
-    assert sampled(found, held_out) == f"{whole}(112 of 3,999 characters; split.val)"
-
-
-def test_a_short_comparison_of_contexts_is_said(scores, monkeypatch):
-    assert "context" not in sampled(scores, text(*THREE))
-    monkeypatch.setattr("bukva.evaluation.scores.CONTEXT_CHARS", 70)
-    short = evaluated(models(), text(*THREE))
+    whole = "all of val and test is scored; samples suffice for the score on train (112 of 3,999 characters; split.val)"
     of_context = " and the gain from context (72 of 210 of val, 71 of 96 of test)"
-    assert sampled(short, text(*THREE)) == sampled(scores, text(*THREE)) + of_context
+    assert sampled(found, text(*THREE)) == whole + of_context
+    assert "context" not in sampled(scores, text(*THREE))
 
 
 def test_the_text_of_test_changes_no_score_of_val():
@@ -230,3 +223,110 @@ def test_the_text_of_test_changes_no_score_of_val():
         assert one.nats[name]["val"].tolist() == two.nats[name]["val"].tolist()
         assert one.table[name].get("train") == two.table[name].get("train")
         assert one.nats[name]["test"].tolist() != two.nats[name]["test"].tolist()
+
+
+# ---- every tokenizer is scored over the same characters, so that one axis holds all of them
+
+
+@pytest.fixture(scope="module", params=SPLITS)
+def texts(request, tmp_path_factory):
+    """kind -> the text."""
+    return {kind: held_out(tmp_path_factory.mktemp(kind), kind, request.param) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def of_kinds(texts):
+    """kind -> what stage evaluate finds, and its bigram; models are untrained, but not flat."""
+    found = {}
+    for kind, text in texts.items():
+        torch.manual_seed(1)
+        n = len(text.tokenizer)
+        gpt, bigram = GPT(GPTConfig(n, 1, 1, 8, T, 0.0)).eval(), Bigram(BigramConfig(n, T))
+        torch.nn.init.normal_(gpt.lm_head.weight)
+        found[kind] = evaluated({"bigram": bigram, "gpt": gpt}, text), bigram
+    return found
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_the_same_characters_of_each_work_are_scored_all_but_the_first_of_the_split(texts, split):
+    chars = texts["char"].chars[split].tolist()
+    text = texts["char"].tokenizer.decode(texts["char"].splits[split])
+    assert sum(chars) == len(text) - 1
+    for kind in KINDS:
+        ids = np.concatenate([passage.scored for passage in texts[kind].passages(split, 3)])
+        assert texts[kind].chars[split].tolist() == chars
+        assert texts[kind].tokenizer.decode(ids) == text[1:]
+        assert texts[kind].describe()["text"][split] == sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_bits_are_those_of_all_ids_over_all_characters_and_over_all_their_bytes(texts, of_kinds, split):
+    """The oracle: one forward pass of the bigram, which has no windows."""
+    text = texts["char"].tokenizer.decode(texts["char"].splits[split])[1:]
+    for kind, (found, bigram) in of_kinds.items():
+        bits = 0.0
+        for passage in texts[kind].passages(split, 1):
+            ids = torch.from_numpy(passage.ids.astype(np.int64))
+            logits = bigram(ids[None, :-1])[0].detach().double()
+            bits += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum")) / np.log(2)
+        fields = found.table["bigram"][split]
+        assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-5)
+        assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-5), kind
+        uniform = np.log2(len(texts[kind].tokenizer)) * len(texts[kind].splits[split]) / (len(text) + 1)
+        assert found.table["baselines"][split]["uniform"] == pytest.approx(uniform)
+        assert {name: len(nats[split]) for name, nats in found.nats.items()} == dict.fromkeys(found.nats, len(text))
+
+
+def test_train_is_scored_by_its_characters(texts, of_kinds):
+    for kind, (found, bigram) in of_kinds.items():
+        ids, tokenizer = texts[kind].splits["train"], texts[kind].tokenizer
+        chars = len(tokenizer.decode(ids)) - 1
+        nats = nats_of(bigram, ids, T, 3).sum(dtype=np.float64)
+        assert found.table["bigram"]["train"]["nats_per_char"] == pytest.approx(nats / chars, rel=1e-5)
+        per_id = bits_of_train(ids, len(tokenizer))["unigram"]
+        unigram = per_id * (len(ids) - 1) / chars
+        assert found.table["baselines"]["train"]["unigram"] == pytest.approx(unigram, rel=1e-9)
+
+
+def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named(of_kinds):
+    tables = {kind: found.table for kind, (found, _) in of_kinds.items()}
+    assert [tables[kind]["window"]["unit"] for kind in KINDS] == ["character", "byte", "token"]
+    for split in ("val", "test"):
+        compressed = [[table["baselines"][split][name] for name in COMPRESSORS] for table in tables.values()]
+        assert compressed[0] == compressed[1] == compressed[2]
+
+
+# ---- accuracy of what is counted
+
+ORDER = 4
+
+
+@pytest.fixture
+def predictable():
+    """Text in which one id often follows another, in three works."""
+    rng, splits = np.random.default_rng(1), {}
+    for split, n in (("train", 3000), ("val", 211)):
+        ids = rng.integers(V, size=n)
+        ids[1::2] = (ids[::2][: n // 2] * 2 + rng.integers(2, size=n // 2)) % V
+        splits[split] = ids.astype(np.uint8)
+    return HeldOut(splits, {"train": np.array([1500, 700, 800]), "val": np.array([101, 109, 1])}, TOKENIZER)
+
+
+@pytest.mark.parametrize("at_once", [2**22, 7 * V])
+def test_the_guesses_are_the_likeliest_of_all_ids(predictable, at_once, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    train = predictable.splits["train"]
+    ngrams, pairs = KneserNey.count(train, V, ORDER), count_pairs(train, V)
+    by_pairs, by_ngrams = [], []
+    for work in predictable.passages("val", ORDER - 1):
+        for i in range(work.n_context, len(work.ids)):
+            before, followed = work.ids[max(0, i - ORDER + 1) : i], work.ids[i]
+            texts = [np.append(before, v).astype(np.uint8) for v in range(V)]
+            nats = [ngrams.nats_by_order(each, [ORDER])[ORDER][-1] for each in texts]
+            by_ngrams.append(np.argmin(nats) == followed)
+            by_pairs.append(pairs[before[-1]].argmax() == followed)
+    found = counted_accuracy(predictable, f"ngram_{ORDER}")
+    assert found == pytest.approx({"bigram_exact": np.mean(by_pairs), f"ngram_{ORDER}": np.mean(by_ngrams)})
+    assert found["bigram_exact"] > 1.3 / V
+    monkeypatch.setattr(module, "MAX_SCORED_IDS", 100)
+    assert list(counted_accuracy(predictable, f"ngram_{ORDER}")) == ["bigram_exact"]

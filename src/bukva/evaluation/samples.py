@@ -47,13 +47,8 @@ def answer(
     Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams does
     this twice: with its n-grams and without them.
 
-    Returns:
-        One dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0), `model`,
-        `state`, `temperature`, `read` (the prompt with composed letters) and `written` (the
-        continuation).
-
-    Raises:
-        BukvaError: a prompt contains a character outside the vocabulary.
+    Return one dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0),
+    `model`, `state`, `temperature`, `read` (the prompt with composed letters) and `written` (the continuation).
     """
     answers = []
     for name, folder in folders.items():
@@ -67,11 +62,12 @@ def answer(
             ):
                 read = readable_prompt(tokenizer, prompt)
                 ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(device)  # (1, T)
-                settings = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
-                rng = prompt_generator(params.seed, number + 1)
-                written = generate(writer, ids, params.n_chars, rng=rng, **settings)[0]
+                rng, top_k, top_p = prompt_generator(params.seed, number + 1), params.top_k, params.top_p
+                drawn = generate(
+                    writer, ids, params.n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng
+                )
                 about = {"prompt": number, "model": name, "state": label, "temperature": temperature}
-                answers.append({**about, "read": read, "written": tokenizer.decode(written.cpu().numpy())})
+                answers.append({**about, "read": read, "written": tokenizer.decode(drawn[0].cpu().numpy())})
     return sorted(answers, key=itemgetter("prompt"))
 
 

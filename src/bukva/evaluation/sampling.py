@@ -2,8 +2,7 @@
 
 The model sees a window at the end of the text. The window grows until it contains block_size ids. Then its start moves
 forward by half a block, and the window grows again. So in a long text, the context has between half a block and a whole
-block, as when the model is scored (bukva.models.window_rule). The lecture notes proceed differently: their context is
-always the last block_size characters, and all of them are computed again for every new character.
+block, as when the model is scored (bukva.models.window_rule). In the lecture notes, it moves at every character.
 
 As long as the start of the window does not move, the KV cache is valid, and a new id costs the computation of one
 position. When the start moves, the cache must be computed again: learned position embeddings are absolute, and the keys
@@ -11,6 +10,7 @@ of the upper layers depend on the ids that left the window. The n-grams of a mod
 """
 
 from collections.abc import Iterator
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -19,40 +19,26 @@ from bukva.models.base import LanguageModel
 from bukva.models.window_rule import stride_of
 
 
-def generate(
-    model: LanguageModel,
-    ids: Tensor,
-    n_chars: int,
-    *,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    rng: torch.Generator,
-) -> Tensor:
-    """Continue B prompts of T >= 1 ids, `ids` (B, T). Return the (B, n_chars) new ids.
+class Drawing(TypedDict):
+    """How ids are drawn (see `draw`)."""
 
-    The model must be in evaluation mode, and `rng` on the CPU. `draw` explains the other arguments.
-    """
-    steps = generate_each(model, ids, n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
-    drawn = [new_ids for new_ids, _ in steps]
+    temperature: float
+    top_k: int
+    top_p: float
+    rng: torch.Generator  # on the CPU
+
+
+def generate(model: LanguageModel, ids: Tensor, n_chars: int, **drawing: Unpack[Drawing]) -> Tensor:
+    """Return (B, n_chars) new ids after B prompts, `ids` (B, T), by a model in evaluation mode."""
+    drawn = [new_ids for new_ids, _ in generate_each(model, ids, n_chars, **drawing)]
     return torch.stack(drawn, dim=1) if drawn else ids[:, :0]
 
 
 @torch.inference_mode()
 def generate_each(
-    model: LanguageModel,
-    ids: Tensor,
-    n_chars: int,
-    *,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    rng: torch.Generator,
+    model: LanguageModel, ids: Tensor, n_chars: int, **drawing: Unpack[Drawing]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Continue B prompts step by step. Yield the (B,) new ids of each step, and the (B, V) logits that predicted them.
-
-    V is the number of ids in the vocabulary. The arguments are those of `generate`.
-    """
+    """Yield the (B,) new ids of each step, and the (B, V) logits that predicted them."""
     T, n_before = ids.shape[1], model.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
     cache, seen = model.new_cache(), 0  # without a cache, the whole window is computed again for each id
@@ -66,7 +52,7 @@ def generate_each(
         logits = model(written[:, first:stop], cache, before=written[:, max(0, first - n_before) : first])
         seen = stop
         predicted = logits[:, -1].float()
-        written[:, stop] = draw(predicted, temperature, top_k, top_p, rng)
+        written[:, stop] = draw(predicted, **drawing)
         yield written[:, stop], predicted
 
 

@@ -75,7 +75,6 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
 def _on_held_out(
     name: str, model: LanguageModel, text: HeldOut, split: str, passages: list[Passage], block_size: int
 ) -> tuple[CharNats, dict[str, float]]:
-    """Return the loss of each character of a held-out split, and the fields of the split in scores.json."""
     n_ids, right = sum(len(passage.scored) for passage in passages), torch.zeros((), dtype=torch.int64)
 
     def count_right(logits: Tensor, followed: Tensor) -> None:
@@ -167,10 +166,9 @@ def value_of_context(
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the content of metrics.json: the bits per character of each model, by name of the model and then by split.
+    """Return the content of metrics.json: the bits per character, by name of the model and then by split.
 
-    The names are those in `models`, and "counted" for the counted baseline that has the best score on val. If
-    the accuracy on val was computed for a model, it is added under the key "accuracy" next to the splits.
+    The names are those in `models`, and "counted" for the best counted baseline. Accuracy on val is next to the splits.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {}
@@ -178,10 +176,7 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
         metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
         if "accuracy" in table[name]["val"]:
             metrics[name]["accuracy"] = table[name]["val"]["accuracy"]
-    return {
-        **metrics,
-        "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
-    }
+    return metrics | {"counted": {split: table["baselines"][split][table["best_counted"]] for split in splits}}
 
 
 def sampled(scores: Scores, text: HeldOut) -> str:
@@ -216,10 +211,8 @@ def score(
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """Return the score of a model on `excerpts` from the training split.
-
-    A model with n-grams does not count the occurrence that is being predicted (leave-one-out).
-    """
+    """Return the score of a model on `excerpts` from the training split."""
+    # n-grams do not count the occurrence that is being predicted (leave-one-out)
     nats = nats_of_passages(model, excerpts, block_size, stride, of_train=bool(model.ngrams), on_progress=on_progress)
     return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
 
