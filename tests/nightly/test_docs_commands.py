@@ -4,10 +4,8 @@ A page runs in a copy of the project. Its experiments have the names that the pa
 """
 
 import contextlib
-import os
 import re
 import shutil
-import signal
 import subprocess
 
 import pytest
@@ -16,7 +14,6 @@ from imports import ROOT
 from bukva.core.processes import free_port
 from bukva.project.revisions import experiment_ref
 from chaos.project import Project
-from chaos.running import Running
 
 pytestmark = pytest.mark.nightly
 
@@ -46,10 +43,7 @@ NOT_HERE = {
 SERVERS = "bukva ui", "mlflow models serve", "tail -f"  # they run until Ctrl-C
 STATUSES = {"--exit-code": (0, 3, 4), "bukva judge": (0, 3, 4)}
 SECONDS = 1200
-SHORT = {
-    "model": {"n_embd": 32, "n_head": 4},
-    "train_gpt": {"n_steps": 40, "eval_every": 4},
-}
+SHORT = {"model": {"n_embd": 32, "n_head": 4}, "train_gpt": {"n_steps": 40, "eval_every": 4}}
 EXPERIMENTS = {"swim-loft": ["NAME", "A"], "mild-fowl": ["B"]}  # and other names of each
 
 
@@ -136,19 +130,15 @@ def run_block(commands, project, substitutes):
             if command.startswith("export "):
                 exports.append(command)
                 continue
-            line = ["bash", "-c", "; ".join([*exports, command])]
-            env = project.env | {"PYTHONPATH": "src"}
+            running = project.start("bash", "-c", "; ".join([*exports, command]), PYTHONPATH="src")
             if command.startswith(SERVERS):
-                servers.enter_context(serving(Running(project, tuple(line), env)))
+                servers.enter_context(serving(running))
                 continue
-            done = subprocess.run(
-                line, cwd=project.folder, env=env, text=True, timeout=SECONDS,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-            print(done.stdout, flush=True)
+            status = running.wait(SECONDS)
+            print(running.printed, flush=True)
             expected = next((found for option, found in STATUSES.items() if option in command), (0,))
-            assert done.returncode in expected, f"{command} exited with {done.returncode}:\n{done.stdout}"
-            assert "Traceback" not in done.stdout, command
+            assert status in expected, f"{command} exited with {status}:\n{running.printed}"
+            assert "Traceback" not in running.printed, command
 
 
 @contextlib.contextmanager
@@ -157,5 +147,5 @@ def serving(server):
     assert server.reaches(lambda: server.printed), "it ended at once"
     yield
     assert server.process.poll() is None, server.printed
-    os.killpg(server.process.pid, signal.SIGINT)
+    server.press_ctrl_c()
     server.wait()

@@ -100,7 +100,7 @@ def test_a_command_that_needs_a_clone_says_so_in_one_sentence(environment, tmp_p
     done = run(environment, tmp_path, "bukva", *command)
     assert done.returncode == 1
     [sentence] = done.stderr.splitlines()
-    assert "params.yaml is missing here" in sentence
+    assert "this folder has no params.yaml" in sentence
     assert "clone of bukva" in sentence
     assert not list(tmp_path.iterdir())
 
