@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bukva.project.stages import stages
 from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
 
-STAGES = (
-    "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
-)  # fmt: skip
+STAGES = tuple(stages())  # names, in the order in which DVC runs them
 # steps at which a training scores val
 SHORT = list(range(0, 401, 100))
 LONG = list(range(0, 2001, 500))  # long enough to kill the training after its first checkpoint
