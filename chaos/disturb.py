@@ -10,7 +10,7 @@ from pathlib import Path
 from bukva.core.processes import free_port
 from chaos.project import Project
 from chaos.running import wait_until_empty
-from chaos.setup import LONG, SHORT, TRAIN, Row, Setup, mlflow_fault, start_training
+from chaos.setup import LONG, SHORT, TRAIN, Row, Setup
 
 # limit of the file size for each stage, in bytes: below the size of one of its outputs, above the size of its journal
 MAX_BYTES = {
@@ -94,7 +94,7 @@ def _not_reported(project: Project, printed: str) -> str:
     else:
         is_reported = not wait_until_empty(lambda: not log.exists() or REMEDY not in project.read(SENDERS_LOG), 90.0)
     project.sync()
-    return mlflow_fault(project, SHORT) or ("" if is_reported else f"it did not report it: {printed}")
+    return project.mlflow_fault(SHORT) or ("" if is_reported else f"it did not report it: {printed}")
 
 
 def queue_workers(setup: Setup, number: int) -> str:
@@ -125,7 +125,7 @@ def two_pipelines(setup: Setup, number: int) -> str:
     must equal those of an undisturbed run.
     """
     project = setup.with_seed(40 + number, LONG)
-    first = start_training(project, *TRAIN)
+    first = project.start_training(*TRAIN)
     refused = project.run(*TRAIN, ok=False)
     if "is busy" not in refused and "lock" not in refused:
         return f"DVC did not say why: {refused}"

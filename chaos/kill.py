@@ -8,21 +8,7 @@ from functools import partial
 
 from chaos.project import Project
 from chaos.running import Running, ended_by, send, wait_until
-from chaos.setup import (
-    AGAIN,
-    LONG,
-    LONGEST,
-    SHORT,
-    STAGES,
-    TRAIN,
-    Row,
-    Setup,
-    interrupted,
-    mlflow_fault,
-    not_resumed,
-    start_training,
-    training_ends,
-)
+from chaos.setup import AGAIN, LONG, LONGEST, SHORT, STAGES, TRAIN, Row, Setup, interrupted, not_resumed
 
 POINTS = (
     "fsync-before:1", "fsync-after:2", "rename-before:1", "rename-after:1", "replace-before:1", "replace-after:1",
@@ -139,13 +125,13 @@ def dvc_before_stage(setup: Setup, number: int) -> str:
     running.process.kill()
     fault = _not_ended(project, running, ENDED)
     project.run(*AGAIN)
-    return mlflow_fault(project, LONGEST) or fault
+    return project.mlflow_fault(LONGEST) or fault
 
 
 def _not_ended(project: Project, running: Running, *messages: str) -> str:
     """Describe a training that does not end with these messages after its DVC process was killed."""
     running.wait()
-    ended = training_ends(project) and all(message in running.printed for message in messages)
+    ended = project.training_ends() and all(message in running.printed for message in messages)
     return "" if ended else f"it did not end, or did not report it: {running.printed}"
 
 
@@ -219,7 +205,7 @@ def two_processes(_: Setup, project: Project, running: Running, number: int) -> 
     launcher, *_, last = project.stage_processes()
     (last.kill, launcher.terminate, running.press_ctrl_c, running.process.kill)[number]()
     running.wait()
-    training_ends(project)
+    project.training_ends()
     return ""
 
 
@@ -232,13 +218,13 @@ def dvc_exp_run(setup: Setup, number: int) -> str:
     As in the row `dvc`; `git checkout -f main`, because DVC leaves HEAD detached; then the same command again.
     """
     project, command, steps = _experiment(setup, 70, number)
-    running = start_training(project, *command)
+    running = project.start_training(*command)
     running.process.kill()
     running.wait()
-    if not training_ends(project):
+    if not project.training_ends():
         return "it did not end"
     project.run("git", "checkout", "-qf", "main")
-    return not_resumed(project.run(*command)) or mlflow_fault(project, steps)
+    return not_resumed(project.run(*command)) or project.mlflow_fault(steps)
 
 
 def experiments(setup: Setup, number: int) -> str:
@@ -252,7 +238,7 @@ def experiments(setup: Setup, number: int) -> str:
     printed = _run_experiment(project, command, killed=False)
     new = _n_finished(project) - before
     once = "" if new == 1 else f"MLflow has {new} finished runs of it: {project.training_runs()}"
-    return not_resumed(printed) or once or mlflow_fault(project, steps)
+    return not_resumed(printed) or once or project.mlflow_fault(steps)
 
 
 def _experiment(setup: Setup, seed: int, number: int, *kind: str) -> tuple[Project, tuple[str, ...], list[int]]:

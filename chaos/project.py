@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from ruamel.yaml import YAML
 
-from chaos.running import Running, select, send, wait_until_empty
+from chaos.running import Running, select, send, wait_until, wait_until_empty
 
 ROOT = Path(__file__).parent.parent
 NOT_COPIED = "data/", "reports/", "tests/", "chaos/", "docs/", "bench/"
@@ -116,6 +116,13 @@ class Project:
     def start(self, *command: str, **env: str) -> Running:
         return Running(command, self.folder, self.env | env)
 
+    def start_training(self, *command: str) -> Running:
+        """Start a command that trains the GPT, and wait for a checkpoint from which the training can resume."""
+        wait_until(lambda: not self.leftovers())  # checkpoints of an earlier training are removed soon after its end
+        running = self.start(*command)
+        assert running.reaches(self.has_checkpoint), running.printed
+        return running
+
     def repro(self, *arguments: str, **env: Any) -> list[str]:
         return self.stages_run(self.run("dvc", "repro", *arguments, **env))
 
@@ -210,6 +217,10 @@ class Project:
         send(processes[:1], number)
         return bool(processes)
 
+    def training_ends(self) -> bool:
+        """Return whether the training ends by itself within 20 seconds."""
+        return not wait_until_empty(self.stage_processes, 20)
+
     def wait_for_background(self) -> None:
         """Wait for the background processes that send journals to MLflow and remove checkpoints after a command."""
         left = wait_until_empty(self.processes, TIMEOUT_SECONDS)
@@ -246,6 +257,20 @@ class Project:
 
     def has_running_run(self) -> bool:
         return any(run["status"] == "RUNNING" for run in self.all_runs())
+
+    def mlflow_fault(self, steps: list[int]) -> str:
+        """Describe which points of the GPT's last training MLflow lacks or has twice, when all journals are sent."""
+
+        def fault() -> str:
+            runs = [run for run in self.training_runs() if run["stage"] == "train-gpt"]
+            finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last of them
+            if not finished:
+                return f"MLflow has {runs}"
+            if finished[-1]["steps"] != steps:
+                return f"MLflow has the steps {finished[-1]['steps']}, not {steps}"
+            return "a run is still RUNNING" if self.has_running_run() else ""
+
+        return wait_until_empty(fault, MLFLOW_SECONDS)
 
     def _query(self, sql: str) -> list[Any]:
         # SQLite rolls back the unfinished writes of a killed process only if the database is opened for writing

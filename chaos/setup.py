@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.project.stages import stages
-from chaos.project import MLFLOW_SECONDS, Project
-from chaos.running import Running, wait_until, wait_until_empty
+from chaos.project import Project
+from chaos.running import Running, wait_until_empty
 
 STAGES = tuple(stages())  # names, in the order in which DVC runs them
 # steps at which a training scores val
@@ -95,7 +95,7 @@ class Setup:
         If there is no such run with these parameters yet, the GPT is trained again, without interruption.
         """
         outputs, params = project.outputs(), project.read("params.yaml")
-        if fault := mlflow_fault(project, steps):
+        if fault := project.mlflow_fault(steps):
             return fault
         if left := wait_until_empty(project.leftovers):
             return f"{left[0]} was not removed"
@@ -117,44 +117,13 @@ class Setup:
         return ""
 
 
-def mlflow_fault(project: Project, steps: list[int]) -> str:
-    """Describe which points of the GPT's last training MLflow is missing or has twice, when all journals are sent."""
-
-    def fault() -> str:
-        runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
-        finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last finished one
-        if not finished:
-            return f"MLflow has {runs}"
-        if finished[-1]["steps"] != steps:
-            return f"MLflow has the steps {finished[-1]['steps']}, not {steps}"
-        return "a run is still RUNNING" if project.has_running_run() else ""
-
-    return wait_until_empty(fault, MLFLOW_SECONDS)
-
-
 def not_resumed(printed: str) -> str:
     """Describe that a training did not resume from a checkpoint."""
     return "" if "Resumed at step" in printed else f"it did not resume: {printed}"
 
 
-# ---- trainings
-
-
 def _scored_at(steps: list[int]) -> dict[str, object]:
     return {"n_steps": steps[-1], "eval_every": steps[1]}
-
-
-def start_training(project: Project, *command: str) -> Running:
-    """Start a command that trains the GPT, and wait for a checkpoint from which the training can resume."""
-    wait_until(lambda: not project.leftovers())  # checkpoints of an earlier training are removed soon after its end
-    running = project.start(*command)
-    assert running.reaches(project.has_checkpoint), running.printed
-    return running
-
-
-def training_ends(project: Project) -> bool:
-    """Return whether the training ends by itself within 20 seconds."""
-    return not wait_until_empty(project.stage_processes, 20)
 
 
 # ---- rows
@@ -200,7 +169,7 @@ def interrupted(**recipe: object) -> Callable[[Callable[[Setup, Project, Running
         @functools.wraps(interrupt)
         def inject(setup: Setup, number: int) -> str:
             project = setup.with_seed(2, LONG, **recipe)
-            fault = interrupt(setup, project, start_training(project, *AGAIN), number)
+            fault = interrupt(setup, project, project.start_training(*AGAIN), number)
             return not_resumed(project.run(*AGAIN)) or setup.lost(project, LONG) or fault
 
         return inject
