@@ -6,10 +6,7 @@ from typing import Any, Literal
 from bukva.project.stages import TrainedModel
 
 Kind = Literal["counted", "compressor", "learned", "together"]
-COUNTED = {  # name of a baseline in scores.json -> label
-    "unigram": "by frequency",
-    "bigram_exact": "bigram, counted",
-}
+COUNTED = {"unigram": "by frequency", "bigram_exact": "bigram, counted"}  # name of a baseline in scores.json -> label
 NGRAM = "ngram_"  # start of the name of an n-gram baseline; the order follows
 
 
@@ -27,23 +24,21 @@ class Row:
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """Return a row for each score in `scores`, the content of scores.json: first the baselines, then the models."""
-    baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
-    counted_accuracy = scores.get("counted_accuracy", {})
+    baselines, unit, accuracy = scores["baselines"], scores["window"]["unit"], scores.get("counted_accuracy", {})
     rows = []
     for key in baselines["val"]:
-        bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
-        is_counted = key == "uniform" or key in COUNTED or key.startswith(NGRAM)
-        kind: Kind = "counted" if is_counted else "compressor"
-        label = _counted_label(key, unit) if is_counted else key
-        rows.append(Row(key, kind, label, bits, counted_accuracy.get(key)))
-    has_ngrams = "network" in scores
-    for name, model in models.items():
-        if name != "gpt" or not has_ngrams:
-            rows.append(Row(name, "learned", f"{model.label}, learned", *_scored(scores[name])))
-    label = models["gpt"].label
+        bits = {split: baselines[split][key] for split in scores["gpt"] if key in baselines[split]}
+        label = _counted_label(key, unit)
+        rows.append(Row(key, "counted" if label else "compressor", label or key, bits, accuracy.get(key)))
+    labels = {name: f"{model.label}, learned" for name, model in models.items()}
+    has_ngrams, gpt = "network" in scores, models["gpt"].label
     if has_ngrams:
-        rows.append(Row("network", "learned", f"{label} without its n-grams", *_scored(scores["network"])))
-        rows.append(Row("gpt", "together", f"{label} with its n-grams", *_scored(scores["gpt"])))
+        del labels["gpt"]
+        labels |= {"network": f"{gpt} without its n-grams", "gpt": f"{gpt} with its n-grams"}
+    for name, label in labels.items():
+        bits = {split: score["bits_per_char"] for split, score in scores[name].items()}
+        kind: Kind = "together" if has_ngrams and name == "gpt" else "learned"
+        rows.append(Row(name, kind, label, bits, scores[name]["val"].get("accuracy")))
     return rows
 
 
@@ -52,11 +47,8 @@ def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
-def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
-    return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
-
-
 def _counted_label(key: str, unit: str) -> str:
-    if key == "uniform":
-        return f"every {unit} equally likely"
-    return COUNTED.get(key) or f"n-grams of order {key.removeprefix(NGRAM)}"
+    """Return the label of a counted baseline, or "" for a compressor."""
+    if key.startswith(NGRAM):
+        return f"n-grams of order {key.removeprefix(NGRAM)}"
+    return f"every {unit} equally likely" if key == "uniform" else COUNTED.get(key, "")
