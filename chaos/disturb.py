@@ -109,7 +109,7 @@ def queue_workers(setup: Setup, number: int) -> str:
     project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
     project.run("dvc", "exp", "run", "--run-all", "-j", "4")
     project.sync()
-    finished = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
+    finished = [run["steps"] for run in project.gpt_runs("FINISHED")]
     if any(finished.count([*SHORT, last]) != 1 for last in (401, 402, 403, 404)):
         return f"MLflow has {project.training_runs()}"
     return "a run is still RUNNING" if project.has_running_run() else ""

@@ -99,7 +99,7 @@ def _has_point_after(project: Project, step: int) -> bool:
 
 
 def _last_point(project: Project) -> int:
-    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt" and run["status"] == "RUNNING"]
+    runs = project.gpt_runs("RUNNING")
     return max(runs[-1]["steps"], default=-1) if runs else -1
 
 
@@ -233,10 +233,10 @@ def experiments(setup: Setup, number: int) -> str:
     Each training is killed; then the same command again.
     """
     project, command, steps = _experiment(setup, 7, number, *KINDS[number])
-    before = _n_finished(project)
+    before = len(project.gpt_runs("FINISHED"))
     _run_experiment(project, command, killed=True)
     printed = _run_experiment(project, command, killed=False)
-    new = _n_finished(project) - before
+    new = len(project.gpt_runs("FINISHED")) - before
     once = "" if new == 1 else f"MLflow has {new} finished runs of it: {project.training_runs()}"
     return not_resumed(printed) or once or project.mlflow_fault(steps)
 
@@ -246,10 +246,6 @@ def _experiment(setup: Setup, seed: int, number: int, *kind: str) -> tuple[Proje
     project, n_steps = setup.with_seed(seed, LONG), LONG[-1] + 1 + number
     project.commit("for an experiment")
     return project, ("dvc", "exp", "run", *kind, "-S", f"train_gpt.n_steps={n_steps}"), [*LONG, n_steps]
-
-
-def _n_finished(project: Project) -> int:
-    return sum(run["stage"] == "train-gpt" and run["status"] == "FINISHED" for run in project.training_runs())
 
 
 def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool) -> str:

@@ -251,6 +251,10 @@ class Project:
     def training_runs(self) -> list[dict[str, Any]]:
         return [run for run in self.all_runs() if run.get("kind") == "training"]
 
+    def gpt_runs(self, status: str) -> list[dict[str, Any]]:
+        """Return the runs of the GPT's trainings that have a status, oldest first."""
+        return [run for run in self.training_runs() if run["stage"] == "train-gpt" and run["status"] == status]
+
     def versions(self) -> list[tuple[str, int]]:
         """Return the registered model versions as pairs of name and number."""
         return self._query("select name, version from model_versions order by name, version")
@@ -262,10 +266,9 @@ class Project:
         """Describe which points of the GPT's last training MLflow lacks or has twice, when all journals are sent."""
 
         def fault() -> str:
-            runs = [run for run in self.training_runs() if run["stage"] == "train-gpt"]
-            finished = [run for run in runs if run["status"] == "FINISHED"]  # a killed run may follow the last of them
+            finished = self.gpt_runs("FINISHED")  # a killed run may follow the last of them
             if not finished:
-                return f"MLflow has {runs}"
+                return f"MLflow has {self.training_runs()}"
             if finished[-1]["steps"] != steps:
                 return f"MLflow has the steps {finished[-1]['steps']}, not {steps}"
             return "a run is still RUNNING" if self.has_running_run() else ""

@@ -102,12 +102,11 @@ def _logs(project: Project, trial: str = "*") -> str:
 
 def _mlflow_fault(project: Project, trials: dict[str, str], steps: list[int], *, once: bool = True) -> str:
     """Check that each trial has exactly one finished training with these steps in MLflow. Return the fault, or ""."""
-    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
-    finished = [run for run in runs if run["status"] == "FINISHED" and run["experiment"] in trials]
+    finished = [run for run in project.gpt_runs("FINISHED") if run["experiment"] in trials]
     names = sorted(run["experiment"] for run in finished)
     is_whole = (names if once else sorted(set(names))) == sorted(trials)
     is_whole = is_whole and all(run["steps"] == steps for run in finished)
-    return "" if is_whole and not project.has_running_run() else f"MLflow has {runs}"
+    return "" if is_whole and not project.has_running_run() else f"MLflow has {project.training_runs()}"
 
 
 # ---- a cluster: a head without cores for trials, and two machines with one core each
