@@ -197,7 +197,7 @@ def signals(_: Setup, project: Project, running: Running, number: int) -> str:
 
 
 @interrupted(processes=2)
-def two_processes(_: Setup, project: Project, running: Running, number: int) -> str:
+def two_processes(_setup: Setup, project: Project, running: Running, number: int) -> str:
     """A training in two processes: one process killed, the launcher terminated, Ctrl-C, DVC killed.
 
     `train_gpt.processes=2` with torch's launcher; after each fault, the same command again.
