@@ -67,7 +67,7 @@ $(MADE): requirements.lock numerics.lock
 
 $(BUKVA): pyproject.toml $(MADE)
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m bukva.report.page.render > .venv/vega.js # for the pages of dvc plots
+	@$(BIN)/python -m bukva.report.page > .venv/vega.js # for the pages of dvc plots
 	@touch $@
 
 $(CLUSTER): cluster.lock $(BUKVA)

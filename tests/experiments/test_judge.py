@@ -15,7 +15,7 @@ from bukva.compare import ledger as book
 from bukva.compare import records
 from bukva.core.errors import BukvaError
 from bukva.report import judge as report
-from bukva.report.page.build import judged_tries
+from bukva.report.page import judged_tries
 from bukva.tracking import journal
 
 BETTER = {"model.n_head": 8}

@@ -27,7 +27,7 @@ def test_vega_comes_from_the_environment_and_from_the_web_only_where_it_is_not_i
         with opened(browser, f"file://{page}", expected="ERR_FILE_NOT_FOUND") as shown:
             expect(shown.locator("#chart")).to_have_text("from the web")
         (tmp_path / ".venv").mkdir()
-        command = [sys.executable, "-m", "bukva.report.page.render"]
+        command = [sys.executable, "-m", "bukva.report.page"]
         script = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, check=True).stdout
         (tmp_path / ".venv" / "vega.js").write_bytes(script)
         with opened(browser, f"file://{page}") as shown:

@@ -1,6 +1,9 @@
-"""The table of scores, and the sentences below it."""
+"""The rows of the table of scores, the table in the terminal, and the sentences below it."""
 
-from bukva.evaluation.rows import Row
+import pytest
+
+from bukva.evaluation.rows import Row, chart_of, rows_of
+from bukva.project.stages import trained_models
 from bukva.report.terminal import cells, context, headline, show, table
 
 SCORES = {
@@ -15,9 +18,36 @@ SCORES = {
     "window": {"length": 64, "stride": 32, "unit": "token"},
     "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.031}},
 }
+BASELINES = [
+    ("uniform", "counted", "every token equally likely"),
+    ("unigram", "counted", "by frequency"),
+    ("bigram_exact", "counted", "bigram, counted"),
+    ("ngram_6", "counted", "n-grams of order 6"),
+    ("ppmd", "compressor", "ppmd"),
+    ("bigram", "learned", "bigram, learned"),
+]
 
 
-def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt():
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, [("gpt", "learned", "GPT, learned")]),
+        (
+            {"network": SCORES["gpt"]},
+            [("network", "learned", "GPT without its n-grams"), ("gpt", "together", "GPT with its n-grams")],
+        ),
+    ],
+)
+def test_each_score_has_a_row_and_a_gpt_with_ngrams_has_one_without_them(more, expected):
+    rows = {row.key: row for row in rows_of(SCORES | more, trained_models())}
+    assert [(row.key, row.kind, row.label) for row in rows.values()] == [*BASELINES, *expected]
+    assert rows["gpt"].bits == {"train": 2.25, "val": 2.5, "test": 2.125}
+    assert rows["unigram"].bits == {"val": 4.5, "test": 4.5}
+    # what dvc plots draws: each look at test is counted
+    assert chart_of([rows["ppmd"]]) == [{"model": "ppmd", "bits_per_char": 2.4}]
+
+
+def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt_and_all_baselines_on_request():
     header, rows = table(SCORES)
     assert header == ["model", "train", "val"]  # each look at test is counted
     assert rows == [
@@ -26,6 +56,9 @@ def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt():
         ["GPT, learned", "2.250", "2.500"],
     ]
     assert [row[3] for row in table(SCORES, with_test=True)[1]] == ["3.250", "2.250", "2.125"]
+    labels = [row[0] for row in table(SCORES, everything=True)[1]]
+    assert len(labels) == len(BASELINES) + len(["gpt"])
+    assert any(label.startswith("ppmd (") and label.endswith("adaptive)") for label in labels)
 
 
 def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
@@ -38,12 +71,6 @@ def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
     assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of characters of val.")
 
 
-def test_the_whole_table_has_every_baseline_and_the_settings_of_compressors():
-    labels = [row[0] for row in table(SCORES, everything=True)[1]]
-    assert len(labels) == len(SCORES["baselines"]["val"]) + len(["bigram", "gpt"])
-    assert any(label.startswith("ppmd (") and label.endswith("adaptive)") for label in labels)
-
-
 def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting_and_the_bigram():
     assert headline(SCORES) == (
         "The GPT needs 2.500 bits per character on val: it is as uncertain as a uniform guess among 5.7 "
@@ -52,8 +79,6 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
     )
     equal = SCORES | {"gpt": {"val": {"bits_per_char": 2.6254}}}
     assert "That is as good as the best model that only counts (n-grams of order 6), and 0.875 bits" in headline(equal)
-    nothing = SCORES | {"context": {"val": {"short_context": 8, "gain_bits_per_char": -0.0004}}}
-    assert "improves the GPT by 0.000 bits per character" in context(nothing)
     worse = SCORES | {"gpt": {"val": {"bits_per_char": 2.75}}}
     assert "0.125 bits worse than the best" in headline(worse)
     assert context(SCORES).startswith(
@@ -65,6 +90,8 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
 def test_a_score_that_is_rounded_to_zero_has_no_sign():
     row = Row("gpt", "learned", "GPT", {"val": -1e-9, "test": 1e-9}, None)
     assert cells(row, ["val", "test"]) == ["0.000", "0.000"]
+    nothing = SCORES | {"context": {"val": {"short_context": 8, "gain_bits_per_char": -0.0004}}}
+    assert "improves the GPT by 0.000 bits per character" in context(nothing)
 
 
 def test_a_narrow_terminal_breaks_cells_between_words(monkeypatch, capsys):

@@ -68,7 +68,7 @@ def report() -> None:
     The page about the last run is reports/index.html. It is also sent to MLflow. The page about all experiments is
     reports/experiments.html.
     """
-    from bukva.report.page.build import build
+    from bukva.report.page import build
     from bukva.tracking.journal import journal_of, save_note, start_sync
 
     for page in build(PAGE):

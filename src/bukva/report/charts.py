@@ -14,12 +14,7 @@ Spec = dict[str, Any]
 alt.data_transformers.disable_max_rows()
 
 # Colors by kind of model or baseline (evaluation.rows.Kind). All are legible on white and on black.
-COLORS = {
-    "counted": "#8c8c8c",
-    "compressor": "#a8843f",
-    "learned": "#3f8fd2",
-    "together": "#e0566f",
-}
+COLORS = {"counted": "#8c8c8c", "compressor": "#a8843f", "learned": "#3f8fd2", "together": "#e0566f"}
 GPT_COLOR = COLORS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
 # Colors by key in scores.json. A model or baseline without an entry here has the color of its kind in COLORS.
@@ -29,6 +24,7 @@ FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # smallest bits of a character with the CSS class .b1, ..., .b6 of page.css
 ROW = 24  # height of a row of a chart in pixels
 BITS = "bits per character"
+AXES = {"step": "updates", "chars": "characters seen"}  # column of a loss curve -> title of the x axis
 TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks; a chart narrower than 300 pixels has fewer
 BEGINNING = 0.3  # fraction of a training whose losses are not shown, because they are much higher than later losses
 FONT_SIZE = 13  # pixels; the text of a page has 16
@@ -36,19 +32,14 @@ FONT_SIZE = 13  # pixels; the text of a page has 16
 FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "value": "+.3f", "weight": ".2f"}
 
 
-def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
-    """Draw a dot plot with one horizontal line per label, in the order of the rows.
+def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
+    """Draw a dot plot with one horizontal line per label, in the order of the rows. `title` is that of the x axis.
 
-    Args:
-        rows: one row per dot, with columns `label`, `colour` and `bits`, and optionally `low` and `high`, the interval
-            that a gray bar spans. Without them, the bar spans all dots of the line.
-        title: the title of the x axis.
-        description: the description for screen readers.
-        series: the name of the column that the legend explains, or "" for a chart without a legend.
+    The columns are `label`, `colour` and `bits`, and optionally `low` and `high`, the interval that a gray bar spans.
+    Without them, the bar spans all dots of the line.
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
-    color = colors(rows, series) if series else alt.Color("colour:N", scale=None, legend=None)
     low, high = ("low", "high") if "low" in rows else ("bits", "bits")
     lines = base.mark_rule(color=COLORS["counted"], opacity=0.5, strokeWidth=3).encode(
         x=alt.X(f"min({low}):Q", title=""), x2=f"max({high}):Q"
@@ -58,65 +49,56 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     scale = alt.Scale(zero=False, nice=False, padding=12, **around)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
-        color=color,
+        color=alt.Color("colour:N", scale=None, legend=None),
         tooltip=tooltips(rows),
     )
     return to_spec((lines + points).properties(height=ROW * len(labels)), description)
 
 
-def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
-    """Draw the loss curves of models, with solid lines for val and dashed lines for train.
+def curves(points: pd.DataFrame) -> dict[str, Spec]:
+    """Draw the loss curves of models over each of AXES, with solid lines for val and dashed lines for train.
 
-    Args:
-        points: columns `model`, `colour`, `split`, `bits`, and the column `x` that the x axis shows.
-        x: the name of this column.
-        title: the title of the x axis.
+    The columns are `model`, `colour`, `split`, `bits` and those of AXES. The keys of the result are titles of axes.
     """
-    last = points.groupby(["model", "split"])[x].transform("max")
-    shown = points[points[x] >= BEGINNING * last]["bits"]
-    chart = (
-        alt.Chart(points)
-        .mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
-        .encode(
-            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=TICKS)),
+    axis = alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=TICKS)
+    lines = alt.Chart(points, height=300).mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
+    specs = {}
+    for x, title in AXES.items():
+        last = points.groupby(["model", "split"])[x].transform("max")
+        shown = points[points[x] >= BEGINNING * last]["bits"]
+        chart = lines.encode(
+            x=alt.X(f"{x}:Q", title=title, axis=axis),
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
             color=colors(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
             tooltip=tooltips(points),
         )
-    )
-    return to_spec(chart.properties(height=300), f"Losses by {title}.")
+        specs[title] = to_spec(chart, f"Losses by {title}.")
+    return specs
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Draw the composition of each split as bars.
+    """Draw the composition of each split as bars. `by` is the kind of label, such as "author".
 
-    Args:
-        rows: columns `label` (such as an author), `split`, `colour`, `chars`, and `share` of the split.
-        by: the kind of label, such as "author".
+    The columns are `label` (such as the name of an author), `split`, `colour`, `chars`, and `share` of the split.
     """
     labels = rows["label"].unique().tolist()
-    bars = (
-        alt.Chart(rows)
-        .mark_bar()
-        .encode(
-            y=alt.Y("label:N", sort=labels, title=None),
-            x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of the characters of the split"),
-            yOffset=alt.YOffset("split:N", sort=list(SPLITS)),
-            color=colors(rows, "split"),
-            tooltip=tooltips(rows),
-        )
+    bars = alt.Chart(rows, height=ROW * len(labels)).mark_bar()
+    chart = bars.encode(
+        y=alt.Y("label:N", sort=labels, title=None),
+        x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of the characters of the split"),
+        yOffset=alt.YOffset("split:N", sort=list(SPLITS)),
+        color=colors(rows, "split"),
+        tooltip=tooltips(rows),
     )
-    return to_spec(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
+    return to_spec(chart, f"Characters of each split by {by}.")
 
 
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     """Draw the scores of the tries of `bukva judge`, and the score of the baseline after each try as a line.
 
-    Args:
-        rows: columns `number` (of the try), `bits`, `low` and `high` (its interval), `verdict` and `colour`.
-        baseline: columns `number` and `bits`.
-        description: the description for screen readers.
+    The columns of `rows` are `number` (of the try), `bits`, `low` and `high` (its interval), `verdict` and `colour`;
+    those of `baseline` are `number` and `bits`.
     """
     x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False, nice=True), title=f"{BITS} on val")
@@ -167,7 +149,7 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     }
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
     size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}} if wide else {}
-    styled = (
+    spec: Spec = (
         chart.properties(description=description, **size)
         .configure(background="transparent", font="sans-serif")
         .configure_axis(**axis, labelFlush=False, labelSeparation=8)
@@ -176,6 +158,6 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
         .configure_text(fontSize=FONT_SIZE)
         .configure_title(color="currentColor", fontSize=FONT_SIZE, fontWeight="normal", subtitleColor="currentColor")
         .configure_view(stroke=None)
+        .to_dict()
     )
-    spec: Spec = styled.to_dict()
     return spec

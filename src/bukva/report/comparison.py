@@ -24,18 +24,17 @@ COMMAND = f"bukva seeds {SEEDS}"
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons of a setting B with a setting A, and save each verdict in the MLflow run of B.
+    """Print comparisons of settings with a setting A, and save each verdict in the MLflow run of the other setting.
 
-    If B did not run in this project, the verdict is only printed.
+    If it did not run in this project, the verdict is only printed.
     """
     print_comparisons(comparisons, as_json)
-    saved = {comparison.b.name: _save_verdict(comparison) for comparison in comparisons}
-    if any(saved.values()):
+    missing = [comparison.b.name for comparison in comparisons if not _save_verdict(comparison)]
+    if len(missing) < len(comparisons):
         start_sync()
-    if not as_json and (missing := [name for name, is_saved in saved.items() if not is_saved]):
-        print(
-            f"The verdict is not in MLflow, because this checkout has no run of {', '.join(missing)}.", file=sys.stderr
-        )
+    if missing and not as_json:
+        names = ", ".join(missing)
+        print(f"The verdict is not in MLflow, because this checkout has no run of {names}.", file=sys.stderr)
 
 
 def _save_verdict(comparison: Comparison) -> bool:
@@ -43,8 +42,7 @@ def _save_verdict(comparison: Comparison) -> bool:
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.model}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
-    b = comparison.b
-    made = journal_of(b.result.lock, b.name)
+    made = journal_of(comparison.b.result.lock, comparison.b.name)
     return made is not None and save_note(made, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
 
@@ -60,21 +58,17 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
 
 def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table with the scores, the costs and the differing parameters of A and B."""
-    both = comparison.a, comparison.b
-    values_by_name = {
-        "bits per character": [score_of(setting, comparison.split) for setting in both],
-        "seeds": [", ".join(map(str, setting.seeds)) for setting in both],
-        "parameters": [f"{setting.parameters:,}" for setting in both],
-        "characters seen": [f"{setting.chars_seen:,}" for setting in both],
-        "seconds of training": [seconds_of(setting) for setting in both],
-        **{
-            key: ["(none)" if value is None else str(value) for value in pair]
-            for key, pair in comparison.changed.items()
-        },
-    }
-    return ["", f"A: {both[0].name}", f"B: {both[1].name}"], [
-        [name, *values] for name, values in values_by_name.items()
+    a, b = comparison.a, comparison.b
+    rows = [
+        ["bits per character", *(score_of(each, comparison.split) for each in (a, b))],
+        ["seeds", *(", ".join(map(str, each.seeds)) for each in (a, b))],
+        ["parameters", *(f"{each.parameters:,}" for each in (a, b))],
+        ["characters seen", *(f"{each.chars_seen:,}" for each in (a, b))],
+        ["seconds of training", seconds_of(a), seconds_of(b)],
     ]
+    for key, values in comparison.changed.items():
+        rows.append([key, *("(none)" if value is None else str(value) for value in values)])
+    return ["", f"A: {a.name}", f"B: {b.name}"], rows
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -124,14 +118,15 @@ def _checkout(setting: Setting) -> str:
 def markdown(comparison: Comparison) -> str:
     """Return the sentences and the table of a comparison as Markdown."""
     header, rows = table(comparison)
-    shown = as_markdown([plain(cell) for cell in header], [[plain(cell) for cell in row] for row in rows])
+    shown = as_markdown(list(map(plain, header)), [list(map(plain, row)) for row in rows])
     return "\n\n".join([*sentences(comparison), shown])
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as a dictionary for JSON output."""
     return {
-        **{side: _setting_json(getattr(comparison, side), comparison.split) for side in ("a", "b")},
+        "a": _setting_json(comparison.a, comparison.split),
+        "b": _setting_json(comparison.b, comparison.split),
         "model": comparison.a.model,
         "split": comparison.split,
         **comparison.verdict.to_json(),

@@ -23,22 +23,17 @@ COLORS = {"keep": charts.COLORS["together"], "discard": charts.COLORS["counted"]
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
     """Print the verdict on a try, the numbers of all tries and of kept tries, and the level for the next try."""
+    name, seeds = judged.trained.name, len(judged.trained.seeds)
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
-        return
-    name, seeds = judged.trained.name, len(judged.trained.seeds)
-    if not seeds:
+    elif not seeds:
         print(f"Discard {name}: this try was abandoned before it had a score.")
-        return
-    low, high = judged.interval
-    difference = f"{abs(judged.difference):.3f}" if judged.kept else f"{judged.difference:+.3f}"
-    size = f"{difference} bits, 95 % interval {low:+.3f} to {high:+.3f}"
-    print(SENTENCES[judged.verdict].format(name=name, size=size, seeds=seeds))
-    kept = sum(each.kept for each in ledger.decided)
-    print(
-        f"Tries so far: {len(ledger.decided)}, kept: {kept}. The significance level of the next try is "
-        f"{ledger.next_level:.2g}."
-    )
+    else:
+        low, high = judged.interval
+        difference = f"{abs(judged.difference):.3f}" if judged.kept else f"{judged.difference:+.3f}"
+        size = f"{difference} bits, 95 % interval {low:+.3f} to {high:+.3f}"
+        print(SENTENCES[judged.verdict].format(name=name, size=size, seeds=seeds))
+        print(f"Tries so far: {_kept(ledger)}. The significance level of the next try is {ledger.next_level:.2g}.")
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
@@ -61,11 +56,14 @@ def _row(each: Try) -> list[str]:
     return [str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict or "open"]
 
 
+def _kept(ledger: Ledger) -> str:
+    return f"{len(ledger.decided)}, kept: {sum(each.kept for each in ledger.decided)}"
+
+
 def sentence(ledger: Ledger) -> str:
     """Return sentences with the numbers of tries and trainings, and the scores of the current and first baselines."""
-    kept = sum(each.kept for each in ledger.decided)
     return (
-        f"Tries: {len(ledger.decided)}, kept: {kept}, trainings: {ledger.n_trainings} ({FILE}). The baseline is now "
+        f"Tries: {_kept(ledger)}, trainings: {ledger.n_trainings} ({FILE}). The baseline is now "
         f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val. The first baseline had "
         f"{fmean(ledger.first.bits):.3f} bits."
     )
@@ -88,29 +86,16 @@ def chart(ledger: Ledger) -> charts.Spec:
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables that `charts.tries` draws: a row per try with a score, and the baseline after each of them."""
-    rows = []
-    steps = [{"number": 0, "bits": fmean(ledger.first.bits)}]
+    rows, steps = [], [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:
         if not each.trained.seeds:  # the try was abandoned before it had a score
             continue
         bits = fmean(each.trained.bits)
         low, high = (bits - each.difference + bound for bound in each.interval)
-        rows.append(
-            {
-                "number": each.number,
-                "name": each.trained.name,
-                "changed": each.change_summary,
-                "seeds": len(each.trained.seeds),
-                "bits": bits,
-                "low": low,
-                "high": high,
-                "verdict": each.verdict,
-                "colour": COLORS[each.verdict],
-            }
-        )
-        if each.kept:  # the last kept try has been trained with more seeds after its verdict
-            bits = fmean(ledger.baseline.bits if each.trained.key == ledger.baseline.key else each.trained.bits)
-        else:
-            bits = steps[-1]["bits"]
-        steps.append({"number": each.number, "bits": bits})
+        about = {"number": each.number, "name": each.trained.name, "changed": each.change_summary}
+        scores = {"seeds": len(each.trained.seeds), "bits": bits, "low": low, "high": high}
+        rows.append({**about, **scores, "verdict": each.verdict, "colour": COLORS[each.verdict]})
+        if each.trained.key == ledger.baseline.key:  # it has been trained with more seeds after its verdict
+            bits = fmean(ledger.baseline.bits)
+        steps.append({"number": each.number, "bits": bits if each.kept else steps[-1]["bits"]})
     return pd.DataFrame(rows), pd.DataFrame(steps)

@@ -16,7 +16,6 @@ from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, second
 from bukva.report.terminal import show, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
-HIDDEN = ["setting", "text", "comparison"]  # columns that are not in the JSON
 
 
 def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_json: bool) -> None:
@@ -29,10 +28,10 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         print(json.dumps(to_json(board, splits), ensure_ascii=False, indent=2))
         return
     how_to_show = "" if with_test else " To show them, run `bukva experiments --test`."
-    looks_line = f"{times_shown(looks)}{how_to_show}"
     own, *others = board.texts
     title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(own)}"
-    show(title, *table(board, own, splits), [*sentences(board), looks_line], justify="left")
+    below = [*sentences(board), f"{times_shown(looks)}{how_to_show}"]
+    show(title, *table(board, own, splits), below, justify="left")
     for rows in others:
         title = f"Experiments on another text: {text_name(rows)}"
         show(title, *table(board, rows, splits), [best_of(rows)], justify="left")
@@ -70,7 +69,7 @@ def as_text(board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPL
             "n_seeds": len(setting.seeds),
             "scores": [score_of(setting, split) for split in splits],
             "verdict": verdict_of(row, board) if own else (),
-            "changed": [] if setting is board.baseline else changed(row["changed"]),
+            "changed": [] if setting is board.baseline else _changed(row["changed"]),
             "cost": f"{_short(row['parameters'])} parameters, {_short(row['chars_seen'])} chars, "
             f"{seconds_of(setting)} s",
         }
@@ -84,18 +83,14 @@ def table(
     """Return the header and the cells of the table that the terminal shows."""
     lines = as_text(board, rows, splits)
     compared = ["against the baseline"] if lines[0]["verdict"] else []
-    return ["experiment", *splits, *compared, "changed", "cost"], [
-        [
-            line["names"][0]
-            + (f" ({line['n_seeds']} seeds)" if line["n_seeds"] > 1 else "")
-            + (f", also {', '.join(line['names'][1:])}" if line["names"][1:] else ""),
-            *line["scores"],
-            *([" ".join(filter(None, line["verdict"]))] if compared else []),
-            ", ".join(line["changed"]),
-            line["cost"],
-        ]
-        for line in lines
-    ]
+    cells = []
+    for line in lines:
+        name, *others = line["names"]
+        name += f" ({line['n_seeds']} seeds)" if line["n_seeds"] > 1 else ""
+        name += f", also {', '.join(others)}" if others else ""
+        verdict = [" ".join(filter(None, line["verdict"]))] if compared else []
+        cells.append([name, *line["scores"], *verdict, ", ".join(line["changed"]), line["cost"]])
+    return ["experiment", *splits, *compared, "changed", "cost"], cells
 
 
 def verdict_of(row: Mapping[Hashable, Any], board: Leaderboard) -> tuple[str, str]:
@@ -109,11 +104,8 @@ def verdict_of(row: Mapping[Hashable, Any], board: Leaderboard) -> tuple[str, st
     return "", "baseline" if row["setting"] is board.baseline else "not compared"
 
 
-def changed(params: dict[str, Any]) -> list[str]:
-    """Format at most MAX_CHANGED parameters as "key=value", and the number of the others as "2 more".
-
-    If no parameter differs, only the code does: return ["code"].
-    """
+def _changed(params: dict[str, Any]) -> list[str]:
+    """Format at most MAX_CHANGED parameters as "key=value", and count the others. If none differs, the code does."""
     items = [f"{key}={value}" for key, value in params.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return items[:MAX_CHANGED] + more or ["code"]
@@ -183,13 +175,12 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     """Return the leaderboard, with the scores on `splits`, as a dictionary for JSON output."""
     winner = board.winner
-    own, *others = board.texts
+    texts = [{"text": text_name(rows), "rows": _rows_json(rows, splits)} for rows in board.texts]
     return {
         "model": board.baseline.model,
         "baseline": board.baseline.name,
-        "text": text_name(own),
-        "rows": _rows_json(own, splits),
-        "other_texts": [{"text": text_name(rows), "rows": _rows_json(rows, splits)} for rows in others],
+        **texts[0],
+        "other_texts": texts[1:],
         "choice": winner
         and {
             "best": list(winner.best.names),
@@ -204,6 +195,7 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
 
 
 def _rows_json(rows: pd.DataFrame, splits: Sequence[str]) -> list[dict[Hashable, Any]]:
+    shown = rows.drop(columns=["setting", "text", "comparison"]).to_dict("records")
     return [
         {
             **row,
@@ -211,7 +203,5 @@ def _rows_json(rows: pd.DataFrame, splits: Sequence[str]) -> list[dict[Hashable,
             "verdict": comparison.verdict.to_json() if comparison else None,
             "refusal": row["refusal"] or None,
         }
-        for row, setting, comparison in zip(
-            rows.drop(columns=HIDDEN).to_dict("records"), rows["setting"], rows["comparison"], strict=True
-        )
+        for row, setting, comparison in zip(shown, rows["setting"], rows["comparison"], strict=True)
     ]

@@ -54,17 +54,16 @@ def table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table with the scores of a run, from the content of reports/scores.json.
 
-    By default, the table contains the bigram, the best n-gram model and the GPT. If the accuracy on val was computed,
-    the last column shows it.
+    By default, the table contains the bigram, the best n-gram model and the GPT.
     """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
-    keys = by_key if everything else ("bigram", scores["best_counted"], "gpt")
-    header, rows = ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
-    if by_key["gpt"].accuracy is None:
-        return header, rows
-    accuracies = [percent(by_key[key].accuracy) for key in keys]
-    return [*header, f"accuracy ({SPLIT})"], [[*row, accuracy] for row, accuracy in zip(rows, accuracies, strict=True)]
+    shown = [by_key[key] for key in (by_key if everything else ("bigram", scores["best_counted"], "gpt"))]
+    header, rows = ["model", *splits], [[_label(row), *cells(row, splits)] for row in shown]
+    if by_key["gpt"].accuracy is not None:
+        header.append(f"accuracy ({SPLIT})")
+        rows = [[*line, percent(row.accuracy)] for line, row in zip(rows, shown, strict=True)]
+    return header, rows
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
@@ -85,15 +84,13 @@ def headline(scores: dict[str, Any]) -> str:
     """Return sentences that explain the GPT's score on val, and compare it with the best n-grams and the bigram."""
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
-    others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
-    differences = [f"{better_or_worse(own - row.bits[SPLIT])} {name}" for name, row in others]
-    accuracy = rows["gpt"].accuracy
-    right = (
-        "" if accuracy is None else f" Its likeliest guess is right for {percent(accuracy)} of characters of {SPLIT}."
-    )
+    against_counting, against_bigram = (better_or_worse(own - row.bits[SPLIT]) for row in (counted, rows["bigram"]))
+    right = percent(rows["gpt"].accuracy)
     return (
         f"The GPT needs {own:.3f} bits per character on {SPLIT}: it is as uncertain as a uniform guess among "
-        f"{2**own:.1f} characters. That is {', and '.join(differences)}.{right}"
+        f"{2**own:.1f} characters. That is {against_counting} the best model that only counts ({counted.label}), and "
+        f"{against_bigram} the bigram."
+        + (f" Its likeliest guess is right for {right} of characters of {SPLIT}." if right else "")
     )
 
 

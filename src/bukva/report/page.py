@@ -1,13 +1,17 @@
 """Build two kinds of HTML pages: the report of one result, and the overview of all experiments."""
 
+import functools
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
+import vl_convert
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from bukva.compare.leaderboard import SPLIT, Leaderboard, leaderboard
 from bukva.compare.ledger import read_ledger
@@ -17,15 +21,13 @@ from bukva.core.files import project_root, read_json, sha256, write_text
 from bukva.core.words import count
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
-from bukva.report import charts, judge
+from bukva.report import charts, judge, sections
 from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
-from bukva.report.page import results, text
-from bukva.report.page.experiment import Experiment
-from bukva.report.page.render import render
-from bukva.report.page.results import Card, accuracy_cards, uncertainty_card
 from bukva.text.ids import bits
 
+PACKAGE = "bukva.report"
+EXPOSE = "window.vegaEmbed = vegaEmbed;\n"  # makes vegaEmbed of the Vega-Lite bundle available to page.js
 STUDY = Path("reports/attention/attention.json")
 NOT_STUDIED = (
     "The attention of this GPT has not been studied. Run `bukva attention` to study the GPT of the last run (this "
@@ -57,41 +59,36 @@ def build(path: Path) -> list[Path]:
 
 
 def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
-    """Return the report page of one result as HTML.
+    """Return the report page of one result as HTML. `name` is that of a revision, or "workspace" for the last run.
 
-    Args:
-        name: an experiment, a branch, a tag, a commit, or "workspace" for the last run.
-        links: the pages in the navigation, each as (URL, title).
-        here: the URL of this page, if it is one of `links`.
-        served: whether the web server sends the page (see `render`).
+    The navigation has `links`, each as (URL, title), of which `here` is the URL of this page. `served` is explained at
+    `render`.
 
     Raises:
         BukvaError: the name is unknown, or its revision has no result. The message says what to do.
     """
-    with Experiment.opened(name) as experiment:
-        score = experiment.table[MODEL][SPLIT]["bits_per_char"]
-        chars = experiment.read("cleaning")["chars"]
+    with sections.opened(name) as experiment:
         params, unit = experiment.result.params, experiment.table["window"]["unit"]
-        model = params["model"]
+        model, chars = params["model"], experiment.cleaning["chars"]
         weights = experiment.folder / trained_models()[MODEL].folder / "best.safetensors"
         return render(
             "experiment.html.j2",
-            title=f"{experiment.name}: {score:.3f} bits per character on {SPLIT}",
+            title=f"{experiment.name}: {experiment.rows[MODEL].bits[SPLIT]:.3f} bits per character on {SPLIT}",
             subtitle=f"{params['download']['corpus']}, {count(chars, 'character')}; "
             f"{count(model['n_layer'], 'layer')}, {count(model['n_head'], 'head')}, {model['n_embd']} channels, block "
             f"of {model['block_size']} {unit}s, n-grams: {model['ngrams']}",
             links=links,
             here=here,
             served=served,
-            cards=results.cards(experiment),
-            verdict=results.verdict(experiment),
-            losses=results.losses(experiment),
-            samples=text.samples(experiment),
-            predictors=results.predictors(experiment),
+            cards=sections.cards(experiment),
+            verdict=sections.verdict(experiment),
+            losses=sections.losses(experiment),
+            samples=sections.samples(experiment),
+            predictors=sections.predictors(experiment),
             attention=attention(sha256(weights)),
             not_studied=NOT_STUDIED,
-            corpus=text.corpus(experiment, experiment.read("split_report")),
-            lineage=results.lineage(experiment),
+            corpus=sections.corpus(experiment),
+            lineage=sections.lineage(experiment),
         )
 
 
@@ -110,18 +107,23 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.texts[0].to_dict("records") if not row["refusal"]]
-    best, name = ranked[0]["setting"], board.baseline.name
-    baseline = "the baseline" if name == "baseline" else f"the baseline, {name}"
+    best, name, mean = ranked[0]["setting"], board.baseline.name, fmean(ranked[0][SPLIT])
+    difference, verdict = board_text.verdict_of(ranked[0], board)
+    gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
     many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""
     return render(
         "experiments.html.j2",
         title=f"{many}{best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
-        subtitle=f"Sorted by the score on {SPLIT}, best first. Each verdict compares a setting with {baseline}.",
+        subtitle=f"Sorted by the score on {SPLIT}, best first. Each verdict compares a setting with the baseline"
+        + ("." if name == "baseline" else f", {name}."),
         links=links,
         here=here,
         served=served,
         split=SPLIT,
-        cards=_cards(board, ranked[0]),
+        cards=[
+            *sections.score_cards("Best score", mean, f", by {best.name}", best.result.metrics[MODEL].get("accuracy")),
+            ("Against the baseline", difference or f"{mean:.3f}", gain, verdict),
+        ],
         texts=[_text(board, rows, served=served) for rows in board.texts],
         sentences=board_text.sentences(board),
         tries=judged_tries(),
@@ -136,55 +138,62 @@ def judged_tries() -> dict[str, Any] | None:
     return {"chart": judge.chart(ledger), "sentence": judge.sentence(ledger)}
 
 
-def _cards(board: Leaderboard, best: Mapping[Hashable, Any]) -> list[Card]:
-    mean = fmean(best[SPLIT])
-    difference, verdict = board_text.verdict_of(best, board)
-    name = board.baseline.name
-    gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
-    return [
-        Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best['setting'].name}"),
-        uncertainty_card(mean),
-        *accuracy_cards(best["setting"].result.metrics[MODEL].get("accuracy")),
-        Card("Against the baseline", difference or f"{mean:.3f}", gain, verdict),
-    ]
-
-
 def _text(board: Leaderboard, rows: pd.DataFrame, *, served: bool) -> dict[str, Any]:
     """Return the table and the charts of the settings that were scored on one text."""
     lines = board_text.as_text(board, rows)
     for line in lines:
         line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
-    return {
-        "name": board_text.text_name(rows),
-        "best": "" if lines[0]["verdict"] else board_text.best_of(rows),
-        "rows": lines,
-        "scores": _scores(rows),
-        "losses": _losses(rows),
-    }
-
-
-def _scores(rows: pd.DataFrame) -> charts.Spec:
-    """Draw the scores of settings, with one line per setting and one dot per seed."""
-    points = pd.DataFrame(
+    scores = pd.DataFrame(
         {
-            "label": rows["setting"].map(lambda setting: setting.name),
-            "changed": rows["changed"].map(lambda changed: ", ".join(f"{key}={each}" for key, each in changed.items())),
+            "label": [setting.name for setting in rows["setting"]],
+            "changed": [", ".join(f"{key}={value}" for key, value in changed.items()) for changed in rows["changed"]],
             "seed": rows["seeds"],
             "colour": charts.GPT_COLOR,
             "bits": rows[SPLIT],
         }
-    ).explode(["seed", "bits"])
-    return charts.dots(
-        points, f"{charts.BITS} on {SPLIT}", f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
-    )
-
-
-def _losses(rows: pd.DataFrame) -> dict[str, charts.Spec]:
-    """Return two charts of the loss curves of the best settings."""
-    # zip stops at the last color, so a chart has at most len(charts.SERIES) settings
-    points = pd.DataFrame(
+    ).explode(["seed", "bits"])  # a row for each seed
+    # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
+    losses = pd.DataFrame(
         {"model": setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for setting, color in zip(rows["setting"], charts.SERIES, strict=False)
         for step, chars, nats in setting.result.curves[MODEL]
     )
-    return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}
+    described = f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
+    return {
+        "name": board_text.text_name(rows),
+        "best": "" if lines[0]["verdict"] else board_text.best_of(rows),
+        "rows": lines,
+        "scores": charts.dots(scores, f"{charts.BITS} on {SPLIT}", described),
+        "losses": charts.curves(losses),
+    }
+
+
+# ---- HTML
+
+
+def render(template: str, *, package: str = PACKAGE, served: bool = False, **contents: Any) -> str:
+    """Render a template of a package to HTML. It may extend the templates of bukva.report.
+
+    A page that is `served` loads page.css and page.js from the server. Otherwise the page contains both. base.html.j2
+    needs `title`, and uses `subtitle`, `links`, `here`, `cards` and `sections` if they are defined.
+    """
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False}
+    inlined = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
+    return environment.get_template(template).render(inlined=inlined, **contents)
+
+
+@functools.cache
+def asset(name: str) -> str:
+    """Return the content of page.css or page.js, which follows the chart library Vega-Lite."""
+    content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
+    return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content
+
+
+if __name__ == "__main__":  # the Makefile writes the chart library to a file, which the pages of `dvc plots` load
+    print(f"(() => {{{vl_convert.javascript_bundle(EXPOSE)}}})();")
