@@ -1,6 +1,5 @@
 """Draw the charts of the attention study, as PNG files and for the report page."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import atomic_file, atomic_folder, write_json
 from bukva.core.words import count
 from bukva.report.charts import BITS, COLORS, GPT_COLOR, ROW, Spec, colors, to_spec, tooltips
-from bukva.report.page.build import STUDY
+from bukva.report.page import STUDY
 
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
 LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
@@ -30,7 +29,7 @@ SCALE = 1.25  # scale factor of PNGs
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart to `folder`, which is replaced atomically.
+    """Write attention.json and a PNG of each chart, black on white, to `folder`, which is replaced atomically.
 
     `numbers` is the result of attention_study.study, and `model` the digest of the studied weights. The report page
     shows the study only for a GPT with these weights.
@@ -40,13 +39,20 @@ def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
         charts[f"weights_{state}"] = weights_of_heads(numbers, state)
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / STUDY.name, {"digest": model, **numbers, "page": page(numbers)})
-        save(charts, unfinished)
+        for name, spec in charts.items():
+            wide = {"width": WIDTH, "autosize": "pad"} if spec.get("width") == "container" else {}
+            with atomic_file(unfinished / f"{name}.png") as file:
+                file.write_bytes(vl_convert.vegalite_to_png({**spec, "background": "white", **wide}, scale=SCALE))
 
 
 def page(numbers: dict[str, Any]) -> dict[str, Any]:
     """Return the contents of the section about attention of the report page."""
     trained = head_table(numbers, "trained")
     roles = trained.pivot(index="layer", columns="head", values="best")
+    weights = {}
+    for name, of_head in zip(trained["name"], np.concatenate(numbers["weights"]["trained"]), strict=True):
+        chart = heat_map(numbers["parts"], {name: of_head}, CELL).properties(height=CELL * len(of_head))
+        weights[name] = to_spec(chart, f"Attention weights: {name}.")
     return {
         "intro": f"The first chart shows the attention weights of a head on «{numbers['sentence']}». Each row shows "
         "how one position distributes its attention. The weights of a row sum to 1. The role of a head is the kind of "
@@ -54,10 +60,7 @@ def page(numbers: dict[str, Any]) -> dict[str, Any]:
         f"{count(numbers['windows']['n'], 'window')} of val.",
         "header": ["layer", *(f"head {head}" for head in roles)],
         "rows": roles.reset_index().to_numpy().tolist(),
-        "weights": {
-            name: _weights_of_head(numbers, name, weights)
-            for name, weights in zip(trained["name"], np.concatenate(numbers["weights"]["trained"]), strict=True)
-        },
+        "weights": weights,
         "worth": worth(numbers),
         "context": context(numbers),
     }
@@ -89,20 +92,11 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
     return to_spec(panels, f"Attention weights of all heads, {state}.", wide=False)
 
 
-def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np.floating]) -> Spec:
-    """Draw the attention weights (T, T) of one head."""
-    chart = heat_map(numbers["parts"], {name: weights}, CELL)
-    return to_spec(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
-
-
 def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
-    """Draw attention weights as rectangles. A larger weight is drawn as a more opaque rectangle.
+    """Draw the attention weights (T, T) of heads, by name of the head, as more or less opaque rectangles.
 
-    Args:
-        parts: the T characters or tokens of the sentence.
-        weights: (T, T) weights of each head, by name of the head. The names become column `head` of the chart's data.
-        cell: the width of a rectangle in pixels, from which the font size is computed. The caller sets the size of the
-            chart.
+    `parts` are the T characters or tokens of the sentence, and `cell` is the width of a rectangle in pixels. The caller
+    sets the size of the chart.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(
@@ -111,12 +105,9 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
         for (t, s), weight in np.ndenumerate(of_head)
         if weight >= LEAST_WEIGHT
     )
+    size = min(13, cell - 1)
     axis = alt.Axis(
-        labelExpr="slice(datum.label, 3)",
-        labelAngle=0,
-        ticks=False,
-        labelOverlap=False,
-        labelFontSize=min(13, cell - 1),
+        labelExpr="slice(datum.label, 3)", labelAngle=0, ticks=False, labelOverlap=False, labelFontSize=size
     )
     return (
         alt.Chart(rows)
@@ -130,24 +121,31 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
     )
 
 
+def visible(text: str) -> str:
+    """Replace newlines, spaces and tabs by visible symbols, and other unprintable characters by codes like U+200B."""
+    return "".join(
+        WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
+    )
+
+
 def heads(numbers: dict[str, Any]) -> Spec:
     """Draw three tables, with a row per layer and a column per head: entropy, mean distance and best roles."""
     table = head_table(numbers, "trained")
     table["roles"] = table["roles"].map(_two_roles)
     n_layer, n_head = table[["layer", "head"]].max()
-    farthest, distance = table["distance"].max(), f"mean distance, {numbers['unit']}s"
-    tables = (
+    base = alt.Chart(table).encode(x=alt.X("head:O", axis=BARE), y=alt.Y("layer:O", axis=BARE))
+    panels = []
+    for value, text, top, width, title in (
         ("entropy", alt.Text("entropy:Q", format=".2f"), 1.0, 45, "entropy, 1 = plain average"),
-        ("distance", alt.Text("distance:Q", format=".2f"), farthest, 45, distance),
+        ("distance", alt.Text("distance:Q", format=".2f"), table["distance"].max(), 45,
+         f"mean distance, {numbers['unit']}s"),
         ("score", alt.Text("roles:N"), 1.0, 165, "best role, and the second best role below it"),
-    )
-    x, y = alt.X("head:O", axis=BARE), alt.Y("layer:O", axis=BARE)
-    panels = [
-        _cells(table, x, y, value, text, top).properties(
-            width=int(width * n_head), height=int(42 * n_layer), title=title
-        )
-        for value, text, top, width, title in tables
-    ]
+    ):  # fmt: skip
+        color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme="blues", domain=[0, top]), legend=None)
+        ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
+        labels = base.mark_text(lineBreak="\n", fontSize=11).encode(text=text, color=ink)
+        panel = (base.mark_rect().encode(color=color) + labels).resolve_scale(color="independent")
+        panels.append(panel.properties(width=int(width * n_head), height=int(42 * n_layer), title=title))
     return to_spec(alt.hconcat(*panels), "What each head does.", wide=False)
 
 
@@ -157,19 +155,9 @@ def _two_roles(scores: dict[str, float]) -> str:
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
 
-def _cells(rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float) -> alt.LayerChart:
-    """Draw a table whose cells contain text and have colors."""
-    base = alt.Chart(rows).encode(x=x, y=y)
-    color = alt.Color(f"{value}:Q", scale=alt.Scale(scheme="blues", domain=[0, top]), legend=None)
-    ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
-    labels = base.mark_text(lineBreak="\n", fontSize=11).encode(text=text, color=ink)
-    return (base.mark_rect().encode(color=color) + labels).resolve_scale(color="independent")
-
-
 def leak(numbers: dict[str, Any]) -> Spec:
     """Draw the losses of a small GPT that was trained with the causal mask and without it."""
-    leaked = numbers["leak"]
-    models = {"masked": SCALED, "unmasked": RAW}
+    leaked, models = numbers["leak"], {"masked": SCALED, "unmasked": RAW}
     inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
     losses = inside.melt("step", var_name="model", value_name="bits")
     losses["colour"] = losses["model"].map(models)
@@ -256,25 +244,15 @@ def context(numbers: dict[str, Any]) -> Spec:
     base = alt.Chart(table).encode(
         x=alt.X("length:Q", scale=alt.Scale(type="log", base=2), axis=lengths, title=f"{unit}s of context"), y=y
     )
+    points = base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT_COLOR), color=GPT_COLOR)
+    values = base.mark_text(align="left", dx=6, dy=-8, color="currentColor")
     chart = alt.layer(
         reference_line(scores["bigram_exact"], "exact bigram", y),
         base.mark_rule(color=GPT_COLOR).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
-        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT_COLOR), color=GPT_COLOR).encode(
-            tooltip=tooltips(table)
-        ),
-        base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(text=alt.Text("bits:Q", format=".2f")),
+        points.encode(tooltip=tooltips(table)),
+        values.encode(text=alt.Text("bits:Q", format=".2f")),
     )
     return to_spec(chart.properties(height=260), f"Score by {unit}s of context.")
-
-
-# ---- parts of charts
-
-
-def visible(text: str) -> str:
-    """Replace newlines, spaces and tabs by visible symbols, and other unprintable characters by codes like U+200B."""
-    return "".join(
-        WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
-    )
 
 
 def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
@@ -285,16 +263,3 @@ def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
     return line + base.mark_text(align="right", dy=-8, color="currentColor").encode(
         x=alt.value("width"), text="label:N"
     )
-
-
-def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write each chart as a PNG file in `folder`, black on white, with its name in `charts` as the file name.
-
-    On one machine, the same chart always gives the same bytes.
-    """
-    for name, spec in charts.items():
-        drawn = {**spec, "background": "white"}
-        if spec.get("width") == "container":
-            drawn |= {"width": WIDTH, "autosize": "pad"}
-        with atomic_file(folder / f"{name}.png") as unfinished:
-            unfinished.write_bytes(vl_convert.vegalite_to_png(drawn, scale=SCALE))

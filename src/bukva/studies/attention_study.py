@@ -1,10 +1,13 @@
 """Study the attention of a GPT before and after training. `bukva attention` writes the results to attention.json."""
 
+import contextlib
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,12 +16,11 @@ from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.core.schema import TrainGPT
 from bukva.evaluation.scores import score
-from bukva.models.attention import attention_weights
+from bukva.models.attention import Kernel, attention_weights, causal_mask, explain
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
-from bukva.studies.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known, composed
@@ -36,17 +38,10 @@ SEED = 1337
 def study(
     states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], sentence: str, machine: Machine
 ) -> dict[str, Any]:
-    """Study the attention of a GPT before and after training.
+    """Return the content of attention.json, except the digest of the weights.
 
-    Args:
-        states: the GPT before and after training, under the keys "untrained" and "trained".
-        tokenizer: the tokenizer of the GPT.
-        splits: ids of the splits "train" and "val". Statistics are computed on "val".
-        sentence: the text whose attention weights are shown; "" for a line of "val".
-        machine: the device on which `leak` trains its models.
-
-    Returns:
-        The content of attention.json, except the digest of the weights.
+    `states` has the GPT before and after training as "untrained" and "trained". `splits` has the ids of "train" and
+    "val", on which statistics are computed. The attention weights of `sentence` are shown; "" stands for a line of val.
 
     Raises:
         BukvaError: the sentence has characters outside the vocabulary.
@@ -89,15 +84,66 @@ def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
 
 
-# ---- ablation: heads average the past instead of attending
+# ---- kernels that record attention or replace it by an average
+
+
+class LayerAttention(NamedTuple):
+    """Queries, keys and attention weights of one layer, for B windows of T positions."""
+
+    q: Tensor  # (B, nh, T, hs)
+    k: Tensor  # (B, nh, T, hs)
+    weights: Tensor  # (B, nh, T, T), queries in rows and keys in columns
+
+
+@contextlib.contextmanager
+def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
+    """Use kernel_of(i) as the attention kernel of each layer i, counted from 0, until the `with` block ends."""
+    layers = [block.attention for block in gpt.blocks]
+    before = [layer.attend for layer in layers]
+    try:
+        for number, layer in enumerate(layers):
+            layer.attend = kernel_of(number)
+        yield
+    finally:
+        for layer, kernel in zip(layers, before, strict=True):
+            layer.attend = kernel
+
+
+@torch.inference_mode()
+def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
+    """Run a GPT on windows of ids (B, T), and return the attention of each layer."""
+    layers: list[LayerAttention] = []
+
+    def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+        y, weights = explain(q, k, v, causal=causal, dropout=dropout)
+        layers.append(LayerAttention(q, k, weights))
+        return y
+
+    with replaced_kernels(gpt, lambda _: record):
+        gpt(ids)
+    return layers
+
+
+def averaging_kernel(heads: Tensor) -> Kernel:
+    """Return a kernel in which the heads that are True in `heads` (nh,) average all visible positions.
+
+    The average is the softmax of scores that are all zero. The lecture notes introduce attention with this average.
+    """
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+        T, S = q.shape[-2], k.shape[-2]
+        uniform = attention_weights(q.new_zeros(T, S), causal_mask(T, S, q.device) if causal else None)
+        y, _ = explain(q, k, v, causal=causal, dropout=dropout)
+        return torch.where(heads[:, None, None], uniform @ v, y)
+
+    return attend
 
 
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
     """Measure how many bits per character are lost when heads average the past instead of attending.
 
-    Returns:
-        `bits_per_char` of the unchanged model on the passages `runs`, and the bits that are lost when every head
-        averages (`all_uniform`) or when only one head does (`heads_uniform`: one list per layer, one value per head).
+    Return `bits_per_char` of the unchanged model on the passages `runs`, and the bits that are lost when every head
+    averages (`all_uniform`) or when only one head does (`heads_uniform`: one list per layer, one value per head).
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -115,6 +161,116 @@ def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[st
     }
 
 
+# ---- statistics and roles of heads
+# Roles are the kinds of characters to which a head may attend, such as the previous character or the start of a word.
+# They are adapted from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that copy.
+# Statistics are means over positions and windows. The first position is left out, because it sees only itself. In the
+# "plain average", all visible characters have the same weight.
+
+MOST_BACK = 4  # greatest distance of the roles "previous character", "2 back", ..., "4 back"
+DIFFUSE = "diffuse"  # the role of a head that attends to many characters
+BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
+
+
+def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
+    """Compute statistics of each head over windows of ids (N, T).
+
+    Return one dictionary per head, with its `layer` and `head` (from 1), the statistics of `head_statistics` (DIFFUSE
+    is a role), the scores of all `roles` by name, and the `role` with the highest `score`.
+    """
+    n_head, T = gpt.config.n_head, windows.shape[1]
+    tables = []
+    for batch in windows.split(max(1, BATCH_WEIGHTS // (n_head * T**2))):
+        targets, share = role_targets(batch, tokenizer), len(batch) / len(windows)
+        for number, layer in enumerate(record_attention(gpt, batch), start=1):
+            roles = {role: role_score(layer.weights, target) for role, target in targets.items()}
+            columns = {name: share * of.double().cpu().numpy() for name, of in (roles | head_statistics(layer)).items()}
+            heads = pd.MultiIndex.from_product([[number], range(1, n_head + 1)], names=["layer", "head"])
+            tables.append(pd.DataFrame(columns, index=heads))
+    mean = pd.concat(tables).groupby(["layer", "head"]).sum()
+    statistics = mean[["entropy", "distance", "raw_variance", "variance"]]
+    roles = mean.drop(columns=statistics.columns)
+    rows = statistics.assign(role=roles.idxmax(axis=1), score=roles.max(axis=1)).reset_index().to_dict("records")
+    return [{**row, "roles": scores} for row, scores in zip(rows, roles.to_dict("records"), strict=True)]
+
+
+def head_statistics(layer: LayerAttention) -> dict[str, Tensor]:
+    """Return statistics (nh,) of the attention of each head of a layer.
+
+    `entropy` is a fraction of the largest possible entropy, `distance` is the mean distance to the attended characters,
+    and DIFFUSE is the effective fraction of the visible characters to which the head attends: exp(entropy) / n. The
+    variances are those of the scores before and after the division by the root of the head size.
+    """
+    T, hs = layer.q.shape[-2:]
+    t = torch.arange(T, device=layer.q.device)
+    back = (t[:, None] - t).clamp(min=0)  # (T, T)
+    visible = t[1:] + 1  # (T - 1,), without the first position
+    entropies = entropy(layer.weights)[..., 1:]  # (B, nh, T - 1)
+    scores = (layer.q @ layer.k.mT).transpose(0, 1)  # (nh, B, T, T)
+    scores = scores[..., causal_mask(T, T, scores.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
+    return {
+        "entropy": (entropies / visible.log()).mean((0, 2)),
+        "distance": (layer.weights * back).sum(-1)[..., 1:].mean((0, 2)),
+        "raw_variance": scores.var(dim=1),
+        "variance": (scores * hs**-0.5).var(dim=1),
+        DIFFUSE: (entropies.exp() / visible).mean((0, 2)),
+    }
+
+
+def entropy(distributions: Tensor) -> Tensor:
+    """Entropy in nats of the distributions along the last axis."""
+    return torch.special.entr(distributions).sum(-1)
+
+
+def role_score(weights: Tensor, target: Tensor) -> Tensor:
+    """Measure how much more weight each head puts on the keys of a role than the plain average does.
+
+    `target` (B, T, T) is True where key s has the role for query t. Rows in which no visible key or every visible key
+    has the role are left out. Return (nh,) scores of the `weights` (B, nh, T, T): 1 if all weight is on keys with the
+    role, 0 for the plain average.
+    """
+    visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
+    plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
+    counts = (plain > 0) & (plain < 1)
+    if not counts.any():
+        return weights.new_zeros(weights.shape[1])
+    on_target = (weights * target[:, None]).sum(-1).transpose(0, 1)[:, counts].mean(1)  # (nh,)
+    by_chance = plain[counts].mean()
+    return (on_target - by_chance) / (1 - by_chance)
+
+
+def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
+    """For each role, return a tensor (B, T, T) that is True where key s of windows (B, T) has the role for query t."""
+    B, T = ids.shape
+    t = torch.arange(T, device=ids.device)
+    query, key = t[:, None], t[None, :]
+    earlier = key < query  # (T, T), excludes the query itself
+    parts = [tokenizer.texts_of(window) for window in ids.cpu().numpy()]  # B lists of T texts
+    starting = torch.tensor([word_starts(texts) for texts in parts], device=ids.device)  # (B, T)
+    starts = torch.where(starting, t, -1).cummax(dim=1).values  # (B, T), start of the last word
+    newline = torch.tensor([[text.endswith("\n") for text in texts] for texts in parts], device=ids.device)  # (B, T)
+    return {
+        f"previous {tokenizer.unit}": (key == query - 1).expand(B, T, T),
+        **{f"{n} back": (key == query - n).expand(B, T, T) for n in range(2, MOST_BACK + 1)},
+        "itself": (key == query).expand(B, T, T) & (query > 0),
+        "first position": (key == 0).expand(B, T, T) & earlier,
+        f"same {tokenizer.unit}": (ids[:, :, None] == ids[:, None, :]) & earlier,
+        "word start": (key == starts[:, :, None]) & earlier,
+        "newline": newline[:, None, :] & earlier,
+    }
+
+
+def word_starts(parts: Iterable[str]) -> list[bool]:
+    """Return whether each part of a text begins a word. Parts are characters or tokens (see Tokenizer.texts_of)."""
+    starts, within = [], False
+    for part in parts:
+        before = within
+        # an empty part is a byte that continues a character
+        within = any(map(str.isalpha, part)) or (before and not part)
+        starts.append(within and (part[:1].isspace() or not before))
+    return starts
+
+
 # ---- context length
 
 
@@ -122,11 +278,9 @@ def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[st
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
     """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context.
 
-    The same `n_ids` ids, spread evenly over the text, are scored for every context length.
-
-    Returns:
-        For each context length, its number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of
-        the difference between this score and the score with block_size ids.
+    The same `n_ids` ids, spread evenly over the text, are scored for every context length. Return for each length its
+    number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of the difference between this score
+    and the score with block_size ids.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -172,18 +326,9 @@ def leak(
     held-out text. To generate text, a model must predict the character after the window, and the unmasked model does
     this worse than the masked one.
 
-    Args:
-        config: the configuration of the studied GPT. The small GPT has fewer layers, shorter windows and no n-grams.
-        splits: ids of the splits "train" and "val".
-        tokenizer: the tokenizer of the ids.
-        n_steps: the number of updates of each training.
-        machine: the device of the trainings.
-
-    Returns:
-        The shape of the small GPT (`n_layer`, `block_size`), the numbers of the updates after which val was scored
-        (`steps`), and the losses of the models `masked` and `unmasked` in bits per character: `in_sight`, one for each
-        of `steps`, for targets inside the windows, and `out_of_sight`, after the last update, for the targets right
-        after the windows.
+    Return the shape of the small GPT, the numbers of the updates after which val was scored (`steps`), and the losses
+    of the models `masked` and `unmasked` in bits per character: `in_sight` for targets inside the windows, at each of
+    `steps`, and `out_of_sight` for the targets right after the windows, after the last update.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -224,11 +369,9 @@ KEYS, DRAWS = 64, 2000  # number of keys per query, number of queries
 def scale_table() -> list[dict[str, Any]]:
     """Compute attention weights of random queries and keys, with and without dividing the scores by √hs.
 
-    hs is the head size. All components of the queries and keys have variance 1.
-
-    Returns:
-        For each head size and kind of scores: the `variance` of the scores, and the largest weight (`peak`) and the
-        `entropy` in nats of the weights of a query, averaged over queries. The maximum entropy is ln 64.
+    All components of the queries and keys have variance 1. Return for each head size hs and kind of scores: the
+    `variance` of the scores, and the largest weight (`peak`) and the `entropy` in nats of the weights of a query,
+    averaged over queries. The maximum entropy is ln 64.
     """
     rows = []
     for hs in HEAD_SIZES:
