@@ -16,30 +16,30 @@ from bukva.core.params import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages
-from bukva.serving.app import site
-from bukva.serving.library import Choice
+from bukva.serving.app import Choice, Library, site
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.ui import Server
 
-CHARS = sorted("\n !<абвг")
+CHARS = sorted("\n !<абвгй")
 SAMPLE = read_params(SHIPPED).sample
+CPU = Machine(torch.device("cpu"), torch.float32)
 
 
 class FewModels:
-    """A library of two models of one experiment, whose weights differ."""
+    """A library of two models of one experiment, whose weights differ, and of a bigram that knows other letters."""
 
     def __init__(self):
-        machine = Machine(torch.device("cpu"), torch.float32)
+        latin = CharTokenizer(sorted(" !abc"))
         self.writers = {}
         for seed, key in enumerate(("workspace/gpt", "<b>/gpt")):
             torch.manual_seed(seed)
-            self.writers[key] = Writer(
-                GPT(GPTConfig(len(CHARS), 1, 2, 8, 13, 0.0)).eval(), CharTokenizer(CHARS), machine
-            )
+            model = GPT(GPTConfig(len(CHARS), 1, 2, 8, 13, 0.0)).eval()
+            self.writers[key] = Writer(model, CharTokenizer(CHARS), CPU)
+        self.writers["english/bigram"] = Writer(Bigram(BigramConfig(len(latin), 8)).eval(), latin, CPU)
 
     def choices(self):
-        return [Choice(key, False, key, key.removesuffix("/gpt"), "GPT", 2.345, {}) for key in self.writers]
+        return [Choice(key, *key.split("/"), 2.345) for key in self.writers]
 
     def writer(self, key):
         if key not in self.writers:
@@ -57,64 +57,57 @@ def client(library):
     return TestClient(site(library, SAMPLE, Server("http://127.0.0.1:5000")), base_url="http://127.0.0.1")
 
 
-def written(client, **request):
-    answer = client.post("/play/write", json={"model": "workspace/gpt", "text": "аб"} | request)
+def posted(client, path, text, model="workspace/gpt", **request):
+    """The lines of an answer."""
+    answer = client.post(f"/play/{path}", json={"model": model, "text": text} | request)
     assert answer.status_code == 200, answer.text
-    first, *others = map(json.loads, answer.text.splitlines())
-    return first["scored"], others
+    return list(map(json.loads, answer.text.splitlines()))
 
 
 def test_everything_that_the_page_loads_comes_from_the_same_place(client):
-    page = html.fromstring(client.get("/play").text)
-    addresses = [address for address in page.xpath("//@src|//link/@href") if not address.startswith("data:")]
+    answer = client.get("/play")
+    addresses = [
+        url for url in html.fromstring(answer.text).xpath("//@src|//link/@href") if not url.startswith("data:")
+    ]
     assert len(addresses) == 3
     for address in addresses:
         assert re.match("/[^/]", address)
         assert client.get(address).status_code == 200
-    assert client.get("/play").headers["Content-Security-Policy"].startswith("default-src 'self'")
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
     # a page of another site could otherwise read answers through a name that leads here
     assert client.get("/play", headers={"Host": "bukva.example"}).status_code == 400
 
 
-def test_a_text_is_scored_by_the_model_that_is_named(client, library):
-    for key, writer in library.writers.items():
-        answer = client.post("/play/score", json={"model": key, "text": "аб é<"}).json()
-        assert answer["scored"] == [list(piece) for piece in writer.score("аб <")]
-        assert answer["unknown"] == ["é"]
-        assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
-
-
-def test_each_model_reports_the_characters_that_it_lacks(client, library, monkeypatch):
-    """A Russian prompt for an English bigram and a Russian GPT, each of which knows a part of it."""
-    latin = CharTokenizer(sorted(" !abc"))
-    bigram = Bigram(BigramConfig(len(latin), 8)).eval()
-    monkeypatch.setitem(
-        library.writers, "english/bigram", Writer(bigram, latin, Machine(torch.device("cpu"), torch.float32))
-    )
-    for text, of_english, of_russian in (("аб вг!", [*"абвг"], []), ("абв", [*"абв"], []), ("аc б", [*"аб"], ["c"])):
-        for key, lacking in (("english/bigram", of_english), ("workspace/gpt", of_russian)):
-            request = {"model": key, "text": text}
-            assert client.post("/play/score", json=request).json()["unknown"] == lacking
-            answer = client.post("/play/write", json=request | {"settings": {"n_chars": 3}})
-            first, *pieces = map(json.loads, answer.text.splitlines())
-            assert (first["unknown"], len(pieces)) == (lacking, 3)
-
-
-def test_an_answer_has_the_text_with_the_composed_letters_that_the_model_reads(client, library, monkeypatch):
-    writer = library.writer("workspace/gpt")
-    monkeypatch.setattr(writer, "tokenizer", CharTokenizer(sorted("\n !<абвй")))
-    answer = client.post("/play/score", json={"model": "workspace/gpt", "text": "аи\u0306бé"}).json()
-    assert (answer["text"], answer["unknown"]) == ("айбé", ["é"])
-    assert "".join(piece for piece, _ in answer["scored"]) == "айб"
-
-
-def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, library):
-    scored, pieces = written(client, settings={"n_chars": 23, "seed": 5})
-    assert "".join(text for text, _ in scored) == "аб"
+def test_a_text_is_scored_and_continued_by_the_model_that_is_named(client, library):
     how = SAMPLE.model_copy(update={"n_chars": 23, "seed": 5})
-    assert [text for text, _ in pieces] == [one.text for one in library.writer("workspace/gpt").write("аб", how)]
-    assert written(client, text="", settings={"n_chars": 3})[0] == [["\n", None]]
+    for key in ("workspace/gpt", "<b>/gpt"):
+        writer = library.writer(key)
+        [answer] = posted(client, "score", "аб é<", key)
+        assert answer["scored"] == [list(piece) for piece in writer.score("аб <")]
+        assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
+        # the pieces come after the scored text
+        first, *pieces = posted(client, "write", "аб", key, settings={"n_chars": 23, "seed": 5})
+        assert "".join(text for text, _ in first["scored"]) == "аб"
+        assert [text for text, _ in pieces] == [one.text for one in writer.write("аб", how)]
+    assert posted(client, "write", "", settings={"n_chars": 3})[0]["scored"] == [["\n", None]]
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "of_english", "of_russian"),
+    [
+        ("аб вг!", "аб вг!", [*"абвг"], []),
+        ("аc б", "аc б", [*"аб"], ["c"]),
+        ("аи\u0306бé", "айбé", [*"айбé"], ["é"]),  # decomposed letters are composed if the model knows the letter
+    ],
+)
+def test_each_model_reports_the_characters_that_it_lacks(client, text, read, of_english, of_russian):
+    for key, lacking in (("english/bigram", of_english), ("workspace/gpt", of_russian)):
+        [answer] = posted(client, "score", text, key)
+        first, *pieces = posted(client, "write", text, key, settings={"n_chars": 3})
+        assert (answer["unknown"], first["unknown"], len(pieces)) == (lacking, lacking, 3)
+    assert (answer["text"], first["text"]) == (read, read)
+    assert "".join(piece for piece, _ in answer["scored"]) == "".join(char for char in read if char not in of_russian)
 
 
 @pytest.mark.parametrize(
@@ -138,30 +131,28 @@ def no_result(*_, **__):
     raise BukvaError("HEAD: has no result; run `dvc repro`.")
 
 
-def test_without_a_result_there_is_a_page_with_the_sentence(client, monkeypatch):
+def test_without_a_result_there_is_a_page_with_the_sentence_and_the_stage_that_runs(client, monkeypatch):
     monkeypatch.setattr(pages, "overview", no_result)
     monkeypatch.setattr(pages, "page_of", no_result)
-    for path in ("/", "/runs/<b>"):
+
+    def shown(path):
         answer = client.get(path)
-        assert answer.status_code == 404
         page = html.fromstring(answer.text)
-        assert page.xpath("//p[@class='verdict']")[0].text_content() == "HEAD: has no result; run dvc repro."
+        assert answer.status_code == 404
         assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
+        return page.xpath("//h1")[0].text, page.xpath("//p[@class='verdict']")[0].text_content()
 
-
-def test_while_a_stage_runs_a_page_without_a_result_names_it_and_mlflow(client, monkeypatch):
-    monkeypatch.setattr(pages, "overview", no_result)
+    monkeypatch.setattr(pages, "read_journals", list)
+    nothing = ("Nothing to show", "HEAD: has no result; run dvc repro.")
+    assert shown("/") == shown("/runs/<b>") == nothing
     ended, running = (
         SimpleNamespace(start={"stage": stage}, is_running=lambda on=on: on)
         for stage, on in (("a", False), ("b", True))
     )
     monkeypatch.setattr(pages, "read_journals", lambda: [ended, running])
-    page = html.fromstring(client.get("/").text)
-    assert page.xpath("//h1")[0].text_content() == "No results yet"
-    assert page.xpath("//p[@class='verdict']")[0].text_content() == (
-        "HEAD: has no result; run dvc repro. Stage b is running; MLflow (/mlflow) shows the curves of trainings."
-    )
-    assert html.fromstring(client.get("/runs/none").text).xpath("//h1")[0].text_content() == "Nothing to show"
+    more = " Stage b is running; MLflow (/mlflow) shows the curves of trainings."
+    assert shown("/") == ("No results yet", nothing[1] + more)
+    assert shown("/runs/none") == nothing
 
 
 def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatch):
@@ -173,3 +164,27 @@ def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatc
     ]  # fmt: skip
     commits.append("two")
     assert client.get("/runs/a").text == "a 3"
+
+
+def test_models_of_the_last_runs_text_come_before_better_scores_on_another_text(monkeypatch):
+    found = {"workspace": ("a", 2.4), "english": ("b", 1.0), "wide": ("a", 2.3), "deep": ("a", 2.2)}
+    known = [
+        SimpleNamespace(
+            revision=SimpleNamespace(name=name, is_workspace=name == "workspace"),
+            about={"text": {"val": text}},
+            scores={"about.json": "-"},
+            metrics={"gpt": {"val": bits}},
+        )
+        for name, (text, bits) in found.items()
+    ]
+    monkeypatch.setattr(pages, "experiments", list)
+    monkeypatch.setattr(pages, "head", str)
+    monkeypatch.setattr(pages, "read_results", lambda _: known)
+    # all results share a second model
+    monkeypatch.setattr(
+        pages,
+        "_choices_of",
+        lambda one: [Choice(one.revision.name, "", "", None, of) for of in (one.revision.name, "b")],
+    )
+    made = Library.__new__(Library)
+    assert [choice.key for choice in made.choices()] == ["workspace", "workspace", "deep", "wide", "english"]

@@ -11,6 +11,7 @@ A page that does not exist has status 404. An invalid POST request returns statu
 """
 
 import json
+import math
 import os
 import signal
 import threading
@@ -19,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
@@ -30,19 +31,22 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Stre
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
+from bukva.backends.device import prepare
+from bukva.compare.results import Result, as_folder, read_results
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
 from bukva.core.messages import error_message
 from bukva.core.params import read_params
 from bukva.core.processes import HOST, listen
-from bukva.core.schema import MOST_CHARS, Sample, Section
+from bukva.core.schema import MOST_CHARS, Compute, Sample, Section
+from bukva.models.folder import COUNTED
 from bukva.project import baseline
-from bukva.project.revisions import WORKSPACE, experiments, git, resolve
-from bukva.project.stages import paths
+from bukva.project.cache import cached_files
+from bukva.project.lock import outputs
+from bukva.project.revisions import WORKSPACE, experiments, git, head, resolve
+from bukva.project.stages import paths, trained_models
 from bukva.report.charts import LEVELS
-from bukva.report.page.build import overview, page_of
-from bukva.report.page.render import asset, render
-from bukva.serving.library import Choice, Library
+from bukva.report.page import asset, overview, page_of, render
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.journal import read_journals
@@ -79,10 +83,101 @@ def serve(path: str, port: int) -> None:
         uvicorn.Server(config).run(sockets=[listener])
 
 
+# ---- the trained models of the last run, the last commit and all experiments
+
+NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
+CACHED_MODELS = 4  # the playground shows two; the others stay loaded for users who switch between models
+
+
+class Choice(NamedTuple):
+    """A trained model that users can choose in the playground."""
+
+    key: str  # EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for a GPT without its n-grams
+    experiment: str
+    label: str
+    bits: float | None  # bits per character on val, if they are known
+    digest: str = ""  # of the model's folder
+    is_without_ngrams: bool = False  # whether a GPT with n-grams is used without them
+
+
+class Library:
+    """The trained models, loaded on first use."""
+
+    def __init__(self, compute: Compute) -> None:
+        self._machine = prepare(compute)
+        self._known: dict[str, Choice] = {}
+        self._cached_writer = lru_cache(CACHED_MODELS)(self._load)
+        self._lock = threading.Lock()
+
+    def choices(self) -> list[Choice]:
+        """Return all models whose files are available, without duplicates.
+
+        The models of the last run come first, then those that were scored on the same val text, then those of other
+        texts. Within these groups, the best GPT comes first.
+
+        Raises:
+            BukvaError: no model is available.
+        """
+        own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
+        known = read_results([*own, *experiments()])
+        text = next((_text(result) for result in known if result.scores), "")
+
+        def place(result: Result) -> tuple[bool, bool, float]:
+            return not result.revision.is_workspace, _text(result) != text, _bits(result, "gpt") or math.inf
+
+        different: dict[tuple[str, bool], Choice] = {}
+        for result in sorted(known, key=place):
+            for choice in _choices_of(result):
+                different.setdefault((choice.digest, choice.is_without_ngrams), choice)
+        if not different:
+            raise BukvaError(
+                "There are no trained models. Run `make repro` to train them, or `dvc pull` to fetch them."
+            )
+        self._known = {choice.key: choice for choice in different.values()}
+        return list(different.values())
+
+    def writer(self, key: str) -> Writer:
+        """Return a Writer for the model with a `key` of the last `choices`.
+
+        BukvaError is raised if the key is unknown, or if the files of the model are missing or inconsistent.
+        """
+        if key not in self._known:
+            raise BukvaError(f"Model {key} is not available. Reload the page to see the available models.")
+        with self._lock:  # both columns of the page may request the same model at the same time
+            return self._cached_writer(self._known[key].digest, self._known[key].is_without_ngrams)
+
+    def _load(self, digest: str, is_without_ngrams: bool) -> Writer:
+        with as_folder(cached_files(digest)) as folder:
+            writer = Writer.load(folder, self._machine)
+        return writer.without_ngrams() if is_without_ngrams else writer
+
+
+def _text(result: Result) -> str:
+    return str(result.about["text"]["val"]) if result.scores else ""
+
+
+def _bits(result: Result, model: str) -> float | None:
+    return result.metrics.get(model, {}).get("val")
+
+
+def _choices_of(result: Result) -> Iterator[Choice]:
+    name = NAMES.get(result.revision.name, result.revision.name)
+    for model in reversed(trained_models().values()):  # the GPT first
+        digest = outputs(result.lock).get(model.folder.as_posix(), "")
+        key = f"{result.revision.name}/{model.name}"
+        if files := cached_files(digest):
+            yield Choice(key, name, model.label, _bits(result, model.name), digest)
+            if COUNTED in files:
+                yield Choice(f"{key}/alone", name, f"{model.label} without its n-grams", None, digest, True)
+
+
+# ---- the web application
+
+
 class TextRequest(Section):
     """A request of the playground to score or continue a text.
 
-    `model` is the key of a library.Choice. `settings` replace values of section `sample` of params.yaml.
+    `model` is the key of a Choice. `settings` replace values of section `sample` of params.yaml.
     """
 
     model: str
@@ -109,23 +204,16 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         text = str(error)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
-            location = first["loc"][1:]  # FastAPI's location begins with "body"
-            text = error_message(first | {"loc": location}, TextRequest)
-        if request.method == "GET":
-            shows_last_run = request.url.path in dict(LINKS)
-            running = [each.start["stage"] for each in read_journals() if each.is_running()] if shows_last_run else []
-            if running:
-                text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
-            page = render(
-                "message.html.j2",
-                served=True,
-                links=LINKS,
-                here=request.url.path,
-                title="No results yet" if running else "Nothing to show",
-                text=text,
-            )
-            return HTMLResponse(page, status_code=404)
-        return JSONResponse({"error": text}, status_code=400)
+            text = error_message(first | {"loc": first["loc"][1:]}, TextRequest)  # FastAPI's begins with "body"
+        if request.method != "GET":
+            return JSONResponse({"error": text}, status_code=400)
+        path, title = request.url.path, "Nothing to show"
+        journals = read_journals() if path in dict(LINKS) else []  # pages that show the last run
+        if running := [each.start["stage"] for each in journals if each.is_running()]:
+            title = "No results yet"
+            text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
+        page = render("message.html.j2", served=True, links=LINKS, here=path, title=title, text=text)
+        return HTMLResponse(page, status_code=404)
 
     @app.get("/page.{kind}")
     def show_asset(kind: Literal["css", "js"]) -> Response:
@@ -145,7 +233,27 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 
     @app.get("/play", response_class=HTMLResponse)
     def play() -> str:
-        return _playground(library.choices(), sample)
+        choices, answers = library.choices(), Path(paths()["answers"])
+        prompts = read_json(answers)["prompts"] if answers.exists() else []
+        # model B is from another experiment than model A, if possible
+        others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
+        return render(
+            "playground.html.j2",
+            package="bukva.serving",
+            served=True,
+            links=LINKS,
+            here="/play",
+            title="Playground",
+            subtitle="The color of a character shows how surprising it is to a model. Type a text, then let both "
+            "models continue it.",
+            choices=choices,
+            chosen={"A": choices[0].key, "B": others[0].key},
+            sample=sample,
+            prompts=prompts,
+            text=next((prompt for prompt in prompts if prompt.strip()), ""),
+            levels=LEVELS,
+            most_chars=MOST_CHARS,
+        )
 
     @app.post("/play/score")
     def score(request: TextRequest) -> dict[str, Any]:
@@ -187,31 +295,7 @@ def _state() -> tuple[object, ...]:
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
 
-# ---- the playground
-
-
-def _playground(choices: list[Choice], sample: Sample) -> str:
-    answers = Path(paths()["answers"])
-    prompts = read_json(answers)["prompts"] if answers.exists() else []
-    # model B is from another experiment than model A, if possible
-    others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
-    return render(
-        "playground.html.j2",
-        package="bukva.serving",
-        served=True,
-        links=LINKS,
-        here="/play",
-        title="Playground",
-        subtitle="The color of a character shows how surprising it is to a model. Type a text, then let both models "
-        "continue it.",
-        choices=choices,
-        chosen={"A": choices[0].key, "B": others[0].key},
-        sample=sample,
-        prompts=prompts,
-        text=next((prompt for prompt in prompts if prompt.strip()), ""),
-        levels=LEVELS,
-        most_chars=MOST_CHARS,
-    )
+# ---- answers of the playground
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:

@@ -37,17 +37,21 @@ class TextModel(PythonModel):
         answers a MlflowException with status 400 and its message.
         """
         from bukva.core.errors import BukvaError
-        from bukva.core.schema import PROMPT, TEXT
+        from bukva.core.schema import BITS, CONTINUATION, PROMPT, TEXT
         from bukva.serving.writer import RequestSettings, settings
 
         answers, where = [], ""
         try:
-            sampling = settings(params or {}, RequestSettings)
+            sampling = settings(params or {}, RequestSettings).model_dump(exclude={"prompts"})
             if model_input.empty:  # MLflow drops all other columns, and rows that have only such columns
                 raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs at least one of them.")
             for number, row in enumerate(model_input.to_dict("records"), 1):
                 where = f"Row {number}, "
-                answers.append(self._writer.answer(row, sampling))
+                prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
+                if prompt is None and text is None:
+                    raise BukvaError(f"neither {PROMPT} nor {TEXT} is a string; set at least one of them.")
+                continuation = None if prompt is None else self._writer.generate(prompt, **sampling)
+                answers.append({CONTINUATION: continuation, BITS: None if text is None else self._writer.bits(text)})
         except BukvaError as error:
             raise MlflowException.invalid_parameter_value(f"{where}{error}") from None
         # The dtype is object, because float would turn None into NaN, which JSON does not have.

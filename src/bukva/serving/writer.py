@@ -14,9 +14,9 @@ from torch import Tensor
 from bukva.backends.device import Machine, generation_device, prepare
 from bukva.core.errors import BukvaError
 from bukva.core.messages import error_message
-from bukva.core.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample
+from bukva.core.schema import MOST_CHARS, PROMPT, TEXT, Compute, Sample
 from bukva.evaluation.samples import prompt_generator
-from bukva.evaluation.sampling import generate_each, window_start
+from bukva.evaluation.sampling import generate_each
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
@@ -73,12 +73,10 @@ class Writer:
         """Return the continuation of a prompt, as stage sample generates it for its first prompt.
 
         Args:
-            prompt: one or more characters.
             n_chars: number of characters to generate (with other tokenizers: bytes or tokens).
             temperature: 0 always chooses the likeliest character; 1 samples from the probabilities of the model.
             top_k: sample from this number of likeliest characters; 0 for all.
             top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
-            seed: seed of the random numbers.
 
         Raises:
             BukvaError: a value is out of range, the prompt is empty, or it has characters outside the vocabulary.
@@ -96,21 +94,6 @@ class Writer:
         """
         _, *pieces = self.score(self._checked(TEXT, text))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
-
-    def answer(self, row: Mapping[Any, Any], sampling: Sample) -> dict[str, Any]:
-        """Answer one row of a request to MLflow's model server: continue `prompt`, score `text`, or both.
-
-        The result has `continuation` and `bits_per_char`, which are None if the row does not ask for them. BukvaError
-        is raised if it asks for neither, or for something that `generate` or `bits` refuses.
-        """
-        prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
-        if prompt is None and text is None:
-            raise BukvaError(f"neither {PROMPT} nor {TEXT} is a string; set at least one of them.")
-        generation = sampling.model_dump(exclude={"prompts"})
-        return {
-            CONTINUATION: None if prompt is None else self.generate(prompt, **generation),
-            BITS: None if text is None else self.bits(text),
-        }
 
     def _checked(self, name: str, text: str) -> str:
         """Compose a text, and check that the model can read it."""
@@ -147,19 +130,16 @@ class Writer:
         The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
         numbers are the same as in stage sample for its first prompt.
         """
-        ids = self._encode(prompt)[None]  # (1, T)
-        rng = prompt_generator(sampling.seed, FIRST_PROMPT)
-        drawn: list[int] = []
-        nats = 0.0
+        ids, rng = self._encode(prompt), prompt_generator(sampling.seed, FIRST_PROMPT)
         options = sampling.model_dump(include={"temperature", "top_k", "top_p"})
         steps = generate_each(self.model, ids, sampling.n_chars, rng=rng, **options)
-        for n_left in reversed(range(sampling.n_chars)):
-            following, logits = next(steps)
+        drawn, nats = list[int](), 0.0
+        for number, (following, logits) in enumerate(steps, start=1):
             drawn.append(int(following[0]))
             nats += F.cross_entropy(logits, following).item()
             text = self.tokenizer.decode(drawn)
             is_complete = not text.endswith(BROKEN) or len(drawn) == MOST_BYTES
-            if is_complete or not n_left:
+            if is_complete or number == sampling.n_chars:
                 yield Scored(text, bits(nats))
                 drawn, nats = [], 0.0
 
@@ -173,27 +153,21 @@ class Writer:
         nats = nats_of(self.model, ids, T, stride_of(T))
         return [Scored(parts[0], None), *map(Scored, parts[1:], map(bits, nats.tolist()))]
 
-    @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
         """Return the `n` pieces that are most likely to follow a text, as (piece, probability), likeliest first."""
-        ids = self._encode(text)
-        start = window_start(len(ids), self.model.block_size)
-        before = ids[max(0, start - self.model.n_before) : start]
-        logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
-        likeliest = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
+        ids, rng = self._encode(text), torch.Generator()
+        _, logits = next(generate_each(self.model, ids, 1, temperature=1.0, top_k=0, top_p=1.0, rng=rng))  # (1, V)
+        likeliest = logits[0].softmax(-1).topk(min(n, len(self.tokenizer)))
         pieces = self.tokenizer.pieces
         return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
 
     def _encode(self, text: str) -> Tensor:
         ids = self.tokenizer.encode(self.readable(text))
-        return torch.from_numpy(ids.astype(np.int64)).to(self.device)  # (T,)
+        return torch.from_numpy(ids.astype(np.int64))[None].to(self.device)  # (1, T)
 
 
 def load(model: str | Path) -> Writer:
-    """Load a trained model from its folder, or from MLflow's model registry.
-
-    A name in the registry has an alias or a version, such as models:/bukva-gpt@best or models:/bukva-gpt/3. For
-    example:
+    """Load a trained model from its folder, or from MLflow's registry, such as models:/bukva-gpt@best. For example:
 
         gpt = bukva.load("data/models/gpt")
         gpt.generate("Мой дядя", n_chars=100, seed=3)
