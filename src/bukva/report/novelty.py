@@ -63,7 +63,7 @@ def novelty(groups: Sequence[Sequence[str]], clean: Path, tokens: Path) -> list[
         begin = start - starts[row]
         if all(begin + chars <= other.start or other.stop <= begin for other in copies[row]):
             copies[row].append(Copy(begin, begin + chars, works[bisect_right(ends, start_in_corpus)]))
-    in_order, result = map(sorted, copies), []
+    in_order, result = (sorted(of_text) for of_text in copies), []
     for i, group in enumerate(groups):
         words = [word for text in group for word in _words(text)]
         new_words = sum(word not in known for word in words) / len(words) if words else None
