@@ -67,10 +67,7 @@ POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
 
 
 def serve(path: str, port: int) -> None:
-    """Print the URL of the page at `path`, and serve all pages and MLflow until Ctrl-C.
-
-    If another process uses the port, the next free port is used.
-    """
+    """Print the URL of the page at `path`, and serve all pages and MLflow at the next free port until Ctrl-C."""
     os.chdir(project_root())
     params = read_params()
     # A shell starts background processes with SIGINT ignored, so SIGINT needs a handler.
@@ -110,13 +107,10 @@ class Library:
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
-        """Return all models whose files are available, without duplicates.
+        """Return all models whose files are available, without duplicates. If there is none, raise a BukvaError.
 
         The models of the last run come first, then those that were scored on the same val text, then those of other
         texts. Within these groups, the best GPT comes first.
-
-        Raises:
-            BukvaError: no model is available.
         """
         own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         known = read_results([*own, *experiments()])
@@ -137,10 +131,7 @@ class Library:
         return list(different.values())
 
     def writer(self, key: str) -> Writer:
-        """Return a Writer for the model with a `key` of the last `choices`.
-
-        BukvaError is raised if the key is unknown, or if the files of the model are missing or inconsistent.
-        """
+        """Return a Writer for the model with a `key` of the last `choices`. BukvaError: it is not available."""
         if key not in self._known:
             raise BukvaError(f"Model {key} is not available. Reload the page to see the available models.")
         with self._lock:  # both columns of the page may request the same model at the same time
@@ -175,14 +166,11 @@ def _choices_of(result: Result) -> Iterator[Choice]:
 
 
 class TextRequest(Section):
-    """A request of the playground to score or continue a text.
+    """A request of the playground to score or continue a text."""
 
-    `model` is the key of a Choice. `settings` replace values of section `sample` of params.yaml.
-    """
-
-    model: str
+    model: str  # key of a Choice
     text: Annotated[str, Field(max_length=MOST_TYPED)]
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)  # replace values of section `sample` of params.yaml
 
 
 def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:

@@ -33,8 +33,8 @@ class TextModel(PythonModel):
     ) -> pd.DataFrame:
         """Continue the `prompt` and score the `text` of each row, of which one may be missing.
 
-        `params` has values of section `sample` of params.yaml; MLflow fills in those of the experiment. The server
-        answers a MlflowException with status 400 and its message.
+        MLflow fills in those `params` of the experiment that a request does not set, and answers a MlflowException with
+        status 400 and its message.
         """
         from bukva.core.errors import BukvaError
         from bukva.core.schema import BITS, CONTINUATION, PROMPT, TEXT

@@ -87,10 +87,8 @@ class Writer:
     def bits(self, text: str) -> float:
         """Return the bits per character of a text of two or more characters, scored in overlapping windows.
 
-        The first character (or token) has no context, so it is left out of the mean.
-
-        Raises:
-            BukvaError: the text is too short, or it has characters outside the vocabulary.
+        The first character (or token) has no context, so it is left out of the mean. BukvaError is raised if the text
+        is too short, or has characters outside the vocabulary.
         """
         _, *pieces = self.score(self._checked(TEXT, text))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
@@ -125,10 +123,9 @@ class Writer:
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.can_encode(char)]
 
     def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
-        """Continue a prompt. Yield each piece as soon as it is generated.
+        """Continue a prompt with the random numbers of stage sample. Yield each piece as soon as it is generated.
 
-        The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p. The random
-        numbers are the same as in stage sample for its first prompt.
+        The bits of a piece come from the model's own probabilities, without temperature, top-k and top-p.
         """
         ids, rng = self._encode(prompt), prompt_generator(sampling.seed, FIRST_PROMPT)
         options = sampling.model_dump(include={"temperature", "top_k", "top_p"})
