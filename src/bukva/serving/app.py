@@ -67,7 +67,7 @@ POLL_SECONDS = 0.2  # time between checks whether MLflow is ready
 
 
 def serve(path: str, port: int) -> None:
-    """Print the URL of the page at `path`, and serve all pages and MLflow at the next free port until Ctrl-C."""
+    """Serve all pages and MLflow at `port` or the next free one until Ctrl-C. Print the URL of the page at `path`."""
     os.chdir(project_root())
     params = read_params()
     # A shell starts background processes with SIGINT ignored, so SIGINT needs a handler.
