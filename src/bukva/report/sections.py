@@ -116,11 +116,11 @@ def cards(experiment: Experiment) -> list[Card]:
     ]
 
 
-def score_cards(name: str, bits: float, details: str, accuracy: float | None) -> list[Card]:
+def score_cards(name: str, score: float, details: str, accuracy: float | None) -> list[Card]:
     """Return cards that explain a score in bits per character, and the accuracy of the GPT if it was computed."""
     explained = [
-        (name, f"{bits:.3f}", f"bits per character on {SPLIT}{details}", ""),
-        ("As uncertain as", f"1 in {2**bits:.1f}", "a guess among this many equally likely characters", ""),
+        (name, f"{score:.3f}", f"bits per character on {SPLIT}{details}", ""),
+        ("As uncertain as", f"1 in {2**score:.1f}", "a guess among this many equally likely characters", ""),
     ]
     if accuracy is not None:
         meaning = f"of the characters of {SPLIT} are the GPT's likeliest guess"
