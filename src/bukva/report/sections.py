@@ -212,9 +212,9 @@ def samples(experiment: Experiment) -> dict[str, Any]:
         human = [experiment.text[start : start + length] for start in starts]
     clean, tokens = (experiment.folder / paths()[each] for each in ("clean", "tokens"))
     *measured, of_people = novelty([*written, human], clean, tokens)
-    shown, rows = [], []
+    shown, rows = list[dict[str, Any]](), list[list[str]]()
     for ((model, state, temperature), of_writer), found in zip(writers.items(), measured, strict=True):
-        shown.extend(_sample(answer, copies) for answer, copies in zip(of_writer, found.copies, strict=True))
+        shown += [_sample(answer, copies) for answer, copies in zip(of_writer, found.copies, strict=True)]
         if temperature == default:
             rows.append(_row(f"{model}, {state}", found))
     return {

@@ -183,8 +183,9 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
     for batch in windows.split(max(1, BATCH_WEIGHTS // (n_head * T**2))):
         targets, share = role_targets(batch, tokenizer), len(batch) / len(windows)
         for number, layer in enumerate(record_attention(gpt, batch), start=1):
-            roles = {role: role_score(layer.weights, target) for role, target in targets.items()}
-            columns = {name: share * of.double().cpu().numpy() for name, of in (roles | head_statistics(layer)).items()}
+            values = {role: role_score(layer.weights, target) for role, target in targets.items()}
+            values |= head_statistics(layer)
+            columns = {name: share * of_heads.double().cpu().numpy() for name, of_heads in values.items()}
             heads = pd.MultiIndex.from_product([[number], range(1, n_head + 1)], names=["layer", "head"])
             tables.append(pd.DataFrame(columns, index=heads))
     mean = pd.concat(tables).groupby(["layer", "head"]).sum()
