@@ -1,24 +1,14 @@
 """Tests of how names of results are resolved, in git repositories that have only commits and references."""
 
+import shutil
 import subprocess
 
 import pytest
 
 from bukva.core.errors import BukvaError
+from bukva.project import revisions
 from bukva.project.baseline import undo_command
-from bukva.project.revisions import (
-    RefusedError,
-    Revision,
-    experiments,
-    file_at,
-    head,
-    head_or_empty,
-    load_files,
-    resolve,
-    valid_name,
-    why_failed,
-)
-from bukva.project.revisions import git as run_git
+from bukva.project.revisions import RefusedError, Revision, experiments, file_at, head, load_files, resolve
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 
@@ -55,17 +45,17 @@ def test_experiments_branches_tags_commits_and_the_workspace_have_names(git):
     git("tag", "-a", "v1", "-m", "annotated", first)
     wide = experiment(git, "wide", second)
     git("branch", "wide")
-    names = ["wide", "heads/wide", "main", "v1", second[:9], wide[:9], "HEAD~1", "workspace"]
-    assert list(map(resolve, names)) == [
-        Revision("wide", wide, second),
-        Revision("heads/wide", second),
-        Revision("main", second),
-        Revision("v1", first),
-        Revision(second[:9], second),
-        Revision(wide[:9], wide, second),
-        Revision("HEAD~1", first),
-        Revision("workspace", ""),
-    ]
+    expected = {
+        "wide": Revision("wide", wide, second),
+        "heads/wide": Revision("heads/wide", second),
+        "main": Revision("main", second),
+        "v1": Revision("v1", first),
+        second[:9]: Revision(second[:9], second),
+        wide[:9]: Revision(wide[:9], wide, second),
+        "HEAD~1": Revision("HEAD~1", first),
+        "workspace": Revision("workspace", ""),
+    }
+    assert {name: resolve(name) for name in expected} == expected
     assert head() == second
     for name in DVCS_OWN:
         git("update-ref", f"refs/exps/{name}", first)
@@ -97,12 +87,11 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
             f"{tmp_path}: git does not read this folder, because another user owns it. If you trust this user: "
             f"`git config --global --add safe.directory {tmp_path}`"
         )
-    assert (head_or_empty(), undo_command()) == ("", "")
+    assert (revisions.head_or_empty(), undo_command()) == ("", "")
 
 
-def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+def test_a_folder_without_a_repository_gets_the_advice_to_make_one(git, tmp_path):
+    shutil.rmtree(tmp_path / ".git")
     with pytest.raises(
         BukvaError, match=r"git failed in this folder \(fatal: not a git .*\)\. Run `git init` and commit"
     ):
@@ -132,7 +121,7 @@ def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
     made = head()
     load_files([made, "", "f" * 40], ["missing", *files, "deep"])
-    assert {name: run_git("show", f"{made}:./{name}") for name in files} == files
+    assert {name: revisions.git("show", f"{made}:./{name}") for name in files} == files
     assert {name: file_at(made, name) for name in files} == files
     assert {file_at(*key) for key in [(made, "missing"), (made, "deep"), ("", "a"), ("f" * 40, "a")]} == {b""}
 
@@ -150,10 +139,10 @@ def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_the_cause_of_a_failure_is_the_last_line_of_its_stage_or_the_error_of_dvc(printed, why):
-    assert why_failed(printed) == why
+    assert revisions.why_failed(printed) == why
 
 
 def test_an_experiment_can_be_named_after_any_revision():
-    assert [valid_name(name) for name in ("HEAD~1-s2", "team/wide", "широкий", "v1.2")] == [
+    assert [revisions.valid_name(name) for name in ("HEAD~1-s2", "team/wide", "широкий", "v1.2")] == [
         "HEAD-1-s2", "team-wide", "широкий", "v1.2",
     ]  # fmt: skip

@@ -25,6 +25,8 @@ SAVED = (
     "The results were saved as experiment baseline. To return to them after another experiment: "
     "`dvc exp apply baseline`"
 )
+AGAIN = "git checkout HEAD params.yaml && make repro"
+COMMITTED = "git checkout HEAD params.yaml dvc.lock reports &&"
 NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"
 
 
@@ -33,9 +35,11 @@ def git(tmp_path, monkeypatch):
     """Return a function that runs git in a new project with a commit. The user has not configured a name for git."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     for name in NO_IDENTITY:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+    assert undo_command() == ""  # outside of git
 
     def run(*arguments):
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
@@ -47,10 +51,14 @@ def git(tmp_path, monkeypatch):
     Path(".gitignore").write_text("/data/\n/reports/page.html\n")
     run("init", "-q")
     run("config", "user.useConfigOnly", "true")
-    run("add", ".")
-    run("commit", "-qm", "start")
+    commit(run, "start")
     monkeypatch.setattr(baseline, "digests", lambda paths: {path: sha256(Path(path)) for path in paths})
     return run
+
+
+def commit(git, message):
+    git("add", ".")
+    git("commit", "-qm", message)
 
 
 def run_stages(made="one"):
@@ -70,10 +78,7 @@ def run_stages(made="one"):
         (lambda _: PARAMS.write_text("model: {n_head: 4}  # here\n"), "params.yaml differs from the last commit."),
         (lambda _: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
         (lambda _: (Path("code.py").write_text("1\n"), run_stages()), "code.py differs from the last commit."),
-        (
-            lambda _: Path("data/scores").write_text("torn"),
-            "data/scores differs from the output that dvc.lock recorded",
-        ),
+        (lambda _: Path("data/scores").write_text("torn"), "data/scores differs from the output that dvc.lock recor"),
         (lambda git: git("branch", "baseline"), "a branch or tag is called baseline"),
         (lambda git: git("tag", "baseline"), "a branch or tag is called baseline"),
     ],
@@ -89,16 +94,20 @@ def test_results_of_anything_but_the_last_commit_are_not_saved_and_the_line_says
 
 
 def test_the_baseline_is_the_last_commit_and_its_results_whatever_else_is_edited_or_staged(git):
+    head = git("rev-parse", "HEAD")
+    assert (lock_of_baseline(head), undo_command()) == ({}, AGAIN)
     run_stages()
     Path("notes.md").write_text("edited\n")
     git("add", "notes.md", LOCK)
     staged = git("diff", "--cached", "--name-only")
     assert save_baseline() == SAVED
     saved = resolve("baseline")
-    assert saved.baseline == git("rev-parse", "HEAD") == git("rev-parse", f"{saved.commit}^")
+    assert saved.baseline == head == git("rev-parse", f"{saved.commit}^")
     assert git("diff", "--name-only", "HEAD", saved.commit).split() == [LOCK, "reports/metrics.json"]
     assert git("show", f"{saved.commit}:reports/metrics.json") == "one"
     assert git("diff", "--cached", "--name-only") == staged
+    assert lock_of_baseline(head)["evaluate"].outs == {"data/scores": sha256(Path("data/scores"))}
+    assert undo_command() == "dvc exp apply baseline"
 
 
 def test_results_that_are_saved_already_are_not_saved_again_and_others_replace_them(git):
@@ -113,33 +122,22 @@ def test_results_that_are_saved_already_are_not_saved_again_and_others_replace_t
 
 
 def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_stays(git):
-    commit = git("rev-parse", "HEAD")
+    start = git("rev-parse", "HEAD")
     PARAMS.write_text("model: {n_head: 8}\n")
-    git("commit", "-qam", "experiment")
-    git("update-ref", experiment_ref(commit, "baseline"), "HEAD")
-    git("reset", "-q", "--hard", commit)
+    commit(git, "experiment")
+    git("update-ref", experiment_ref(start, "baseline"), "HEAD")
+    git("reset", "-q", "--hard", start)
     run_stages()
     assert save_baseline().endswith("To rename it: `dvc exp rename baseline NEW`")
-    assert undo_command() == "git checkout HEAD params.yaml && make repro"
-
-
-def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_to_run_it_again(git):
-    assert undo_command() == "git checkout HEAD params.yaml && make repro"
-    run_stages()
-    save_baseline()
-    assert undo_command() == "dvc exp apply baseline"
-    run_stages("two")
-    git("add", ".")
-    git("commit", "-qm", "results")
-    assert undo_command() == "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
+    assert undo_command() == AGAIN
 
 
 @pytest.mark.parametrize(
     ("in_cache", "remote", "command"),
     [
-        (True, False, "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"),
-        (False, True, "git checkout HEAD params.yaml dvc.lock reports && dvc pull"),
-        (False, False, "git checkout HEAD params.yaml && make repro"),
+        (True, False, f"{COMMITTED} dvc checkout"),
+        (False, True, f"{COMMITTED} dvc pull"),
+        (False, False, AGAIN),
     ],
 )
 def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
@@ -147,8 +145,8 @@ def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
 ):
     """A second clone is in this state after it has pulled an experiment."""
     run_stages()
-    git("add", ".")
-    git("commit", "-qm", "results")
+    save_baseline()
+    commit(git, "results")  # of which `baseline` is no experiment
     asked = []
     monkeypatch.setattr(
         baseline, "cached_files", lambda digest: asked.append(digest) or ({".": Path()} if in_cache else {})
@@ -163,17 +161,3 @@ def test_an_experiment_in_a_temporary_copy_has_changed_nothing_to_return_from(gi
     (tmp_path / "copy").mkdir()
     monkeypatch.chdir(tmp_path / "copy")
     assert undo_command() == ""
-
-
-def test_there_is_no_way_back_outside_of_git(tmp_path, monkeypatch):
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert undo_command() == ""
-
-
-def test_the_stages_of_a_baseline_are_those_of_its_experiment_or_else_of_its_commit(git):
-    head = git("rev-parse", "HEAD")
-    assert lock_of_baseline(head) == {}
-    run_stages()
-    save_baseline()
-    assert lock_of_baseline(head)["evaluate"].outs == {"data/scores": sha256(Path("data/scores"))}

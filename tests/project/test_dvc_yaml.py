@@ -20,17 +20,8 @@ from bukva.core.schema import Params
 from bukva.project.stages import paths, stages, trained_models
 
 STAGES = [
-    "download",
-    "clean",
-    "tokenize",
-    "split",
-    "baselines",
-    "train-bigram",
-    "train-gpt",
-    "evaluate",
-    "sample",
-    "publish",
-]
+    "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
+]  # fmt: skip
 
 # Packages that stages import but that are not in `deps`, because they cannot change an output.
 PLUMBING = {
@@ -47,20 +38,14 @@ MAX_DEPS = 12
 @cache
 def pipeline():
     text = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
-    paths = content["vars"][0]["path"]
-    text = re.sub(r"\$\{path\.(\w+)\}", lambda match: paths[match[1]], text)
+    text = re.sub(r"\$\{path\.(\w+)\}", lambda match: paths()[match[1]], text)
     text = text.replace("${download.path}", "data/sample").replace("${clean.file}", "rules/example.yaml")
-    return yaml.safe_load(text)
-
-
-def names(entries):
-    return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
+    return yaml.safe_load(text)["stages"]
 
 
 def outputs(stage):
-    spec = pipeline()["stages"][stage]
-    return [name for key in ("outs", "metrics", "plots") for name in names(spec.get(key, []))]
+    entries = [entry for key in ("outs", "metrics", "plots") for entry in pipeline()[stage].get(key, [])]
+    return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
 
 
 def script(stage):
@@ -68,11 +53,9 @@ def script(stage):
 
 
 def test_the_stages_are_these_and_each_has_its_script():
-    assert list(pipeline()["stages"]) == list(stages()) == STAGES
-    assert {name for name in modules() if name.startswith("stages.")} == {
-        *map(script, STAGES),
-        "stages.training",
-    }
+    assert list(pipeline()) == list(stages()) == STAGES
+    scripts = {name for name in modules() if name.startswith("stages.")}
+    assert scripts == {*map(script, STAGES), "stages.training"}
 
 
 def code_of(stage):
@@ -81,7 +64,7 @@ def code_of(stage):
 
 
 def code_deps(stage):
-    return [dep for dep in names(pipeline()["stages"][stage]["deps"]) if dep.startswith(("src/", "stages/"))]
+    return [dep for dep in pipeline()[stage]["deps"] if dep.startswith(("src/", "stages/"))]
 
 
 def lies_in(module, deps):
@@ -101,8 +84,8 @@ def test_what_a_stage_imports_lies_in_its_deps_or_cannot_change_an_output(stage)
     for dep in deps:
         assert any(lies_in(module, [dep]) for module in used), f"{dep} is not needed"
     computes = any({"torch", "tokenizers", "numba"} & imported(name) for name in used | {"bukva.text.prompts"})
-    assert ("numerics.lock" in names(pipeline()["stages"][stage]["deps"])) or not computes
-    assert len(names(pipeline()["stages"][stage]["deps"])) <= MAX_DEPS
+    assert ("numerics.lock" in pipeline()[stage]["deps"]) or not computes
+    assert len(pipeline()[stage]["deps"]) <= MAX_DEPS
 
 
 def test_what_a_listed_folder_holds_can_change_an_output():
@@ -120,49 +103,43 @@ def test_evaluate_and_sample_depend_on_every_trained_model():
     for name, model in trained_models().items():
         assert [str(model.folder), str(model.curve)] == outputs(f"train-{name}")
         for stage in ("evaluate", "sample"):
-            assert str(model.folder) in pipeline()["stages"][stage]["deps"]
+            assert str(model.folder) in pipeline()[stage]["deps"]
 
 
-def test_a_stage_takes_the_paths_that_dvc_yaml_names_as_its_inputs_and_outputs():
+def test_a_stage_takes_the_paths_that_dvc_yaml_names_as_its_inputs_and_outputs_and_every_section_has_a_stage():
     """A script uses a path with run.path(...). Training stages use the paths of their model."""
-    for stage, spec in pipeline()["stages"].items():
+    for stage, spec in pipeline().items():
         source = modules()[script(stage)].read_text(encoding="utf-8")
         used = {paths()[name] for name in re.findall(r'run\.path\("(\w+)"\)', source)}
-        assert used <= {*names(spec["deps"]), *outputs(stage)}, stage
+        assert used <= {*spec["deps"], *outputs(stage)}, stage
         if stages()[stage].kind not in ("training", "publish"):
             assert set(outputs(stage)) <= used, stage
-
-
-def test_every_section_of_parameters_is_one_of_some_stage():
-    sections = itertools.chain(*(stage.sections for stage in stages().values()))
-    assert set(sections) == set(Params.model_fields)
+    assert {section for stage in stages().values() for section in stage.sections} == set(Params.model_fields)
 
 
 def test_a_stage_depends_on_whole_outputs_of_others():
     """DVC cannot restore a stage that depends on a single file of an output folder if the version of the folder in
     dvc.lock is not in the cache."""
     written = {out for stage in STAGES for out in outputs(stage)}
-    for stage in STAGES:
-        for dep in names(pipeline()["stages"][stage]["deps"]):
+    for spec in pipeline().values():
+        for dep in spec["deps"]:
             assert dep in written or not dep.startswith(("data/", "reports/")) or dep == "data/sample", dep
 
 
-def test_git_ignores_what_dvc_caches_and_tracks_the_metrics_and_plots():
-    """An `outs` entry with cache: false disables the run cache; `metrics` and `plots` do not (treeverse/dvc#8738)."""
-    for stage, spec in pipeline()["stages"].items():
-        cached = spec.get("outs", [])
+def test_git_ignores_what_dvc_caches_and_tracks_the_metrics_and_plots_which_dvc_can_draw():
+    """An `outs` entry with cache: false disables the run cache; `metrics` and `plots` do not (treeverse/dvc#8738).
+
+    With a Markdown file among the plots, `dvc plots diff` reports that it failed to load some of them.
+    """
+    for stage, spec in pipeline().items():
+        cached, plots = spec.get("outs", []), spec.get("plots", [])
         assert all(isinstance(out, str) for out in cached), stage
         for output in outputs(stage):
             ignored = subprocess.run(["git", "check-ignore", "-q", output], cwd=ROOT).returncode == 0
             assert ignored == (output in cached), output
-        for entry in [*spec.get("metrics", []), *spec.get("plots", [])]:
+        for entry in [*spec.get("metrics", []), *plots]:
             assert next(iter(entry.values()))["cache"] is False, stage
-
-
-def test_dvc_can_draw_every_plot():
-    """With a Markdown file among the plots, `dvc plots diff` reports that it failed to load some of them."""
-    plots = [name for spec in pipeline()["stages"].values() for name in names(spec.get("plots", []))]
-    assert {Path(name).suffix for name in plots} == {".csv", ".json"}
+        assert {Path(name).suffix for plot in plots for name in plot} <= {".csv", ".json"}
 
 
 # ---- packages
@@ -192,5 +169,5 @@ def test_a_snapshot_runs_its_own_code_although_bukva_is_installed_from_another_f
     installed = folder_of_bukva("")
     assert installed.returncode == 0, "bukva is not installed; make check installs it"
     assert not installed.stdout.startswith(str(tmp_path))
-    [prefix] = {spec["cmd"].partition(" ")[0] for spec in pipeline()["stages"].values()}
+    [prefix] = {spec["cmd"].partition(" ")[0] for spec in pipeline().values()}
     assert folder_of_bukva(prefix).stdout.strip() == str(tmp_path / "src" / "bukva")

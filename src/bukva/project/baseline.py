@@ -4,7 +4,6 @@ It is the DVC experiment `baseline`, because the same training gives different b
 works on one machine, or shares a DVC remote, can commit its results instead. The baseline is then HEAD.
 """
 
-import contextlib
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from bukva.core.files import project_root
 from bukva.core.params import PARAMS, flatten, read_yaml
 from bukva.project.cache import cached_files, digests, has_remote
 from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
-from bukva.project.revisions import commit_of, experiment_ref, experiments, file_at, git, head, head_or_empty
+from bukva.project.revisions import commit_of, experiment_ref, file_at, git, head, head_or_empty
 
 NAME = "baseline"
 RESULTS = LOCK, "reports"  # results that git can track; all others are in DVC's cache
@@ -47,21 +46,21 @@ def undo_command() -> str:
 
     The command is "" if the project has no commit, or if DVC runs this experiment in a temporary copy of the checkout.
     """
-    commit = head_or_empty() if Path.cwd().resolve() == project_root() else ""
-    if commit and _saved_baseline(commit) and not commit_of(NAME):
+    commit = head_or_empty()
+    if not commit or Path.cwd().resolve() != project_root():
+        return ""
+    if _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
-    if SCORED in (lock := parse_lock(file_at(commit, LOCK).decode(errors="replace"))) and (
-        restore := _restore(commit, lock)
-    ):
+    lock = _lock_at(commit)
+    if SCORED in lock and (restore := _restore(commit, lock)):
         return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && {restore}"
-    return f"git checkout HEAD {PARAMS} && make repro" if commit else ""
+    return f"git checkout HEAD {PARAMS} && make repro"
 
 
 def _restore(commit: str, lock: StageRecords) -> str:
     """Return the DVC command that restores the outputs of all stages to their state in `commit`."""
-    kept_by_dvc = [digest for path, digest in outputs(lock).items() if not file_at(commit, path)]
     try:
-        if all(map(cached_files, kept_by_dvc)):
+        if all(cached_files(digest) for path, digest in outputs(lock).items() if not file_at(commit, path)):
             return "dvc checkout"
         return "dvc pull" if has_remote() else ""
     except BukvaError:  # DVC cannot read the project
@@ -70,7 +69,11 @@ def _restore(commit: str, lock: StageRecords) -> str:
 
 def lock_of_baseline(commit: str) -> StageRecords:
     """Return the dvc.lock of the experiment `baseline` that was saved for `commit`, or else that of `commit`."""
-    return parse_lock(file_at(_saved_baseline(commit) or commit, LOCK).decode(errors="replace"))
+    return _lock_at(_saved_baseline(commit) or commit)
+
+
+def _lock_at(commit: str) -> StageRecords:
+    return parse_lock(file_at(commit, LOCK).decode(errors="replace"))
 
 
 def _why_not_saved(commit: str, lock: StageRecords) -> str:
@@ -78,7 +81,7 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
         return "the project has no git commit yet. Commit the project first."
     if commit_of(NAME):
         return f"a branch or tag is called {NAME}, and DVC would use it instead of the experiment. Rename or delete it."
-    if not _saved_baseline(commit) and (NAME, commit) in _experiment_commits():
+    if commit_of(experiment_ref(commit, NAME)) and not _saved_baseline(commit):
         return f"an experiment with other parameters is called {NAME}. To rename it: `dvc exp rename {NAME} NEW`"
     if SCORED not in lock:
         return f"stage {SCORED} has not run. Run `make repro`."
@@ -96,11 +99,10 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
 
 
 def _save(commit: str) -> None:
-    present = [path for path in RESULTS if (project_root() / path).exists()]
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
         git("read-tree", commit, **index)
-        git("add", "--all", "--", *present, **index)
+        git("add", "--all", "--", *(path for path in RESULTS if (project_root() / path).exists()), **index)
         tree = git("write-tree", **index).decode().strip()
     experiment = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **AUTHOR).decode().strip()
     git("update-ref", experiment_ref(commit, NAME), experiment)
@@ -108,14 +110,8 @@ def _save(commit: str) -> None:
 
 def _saved_baseline(commit: str) -> str:
     """Return the commit of the experiment `baseline` with the parameters of `commit`, or "" if there is none."""
-    saved = _experiment_commits().get((NAME, commit), "")
+    saved = commit and commit_of(experiment_ref(commit, NAME))
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
-
-
-def _experiment_commits() -> dict[tuple[str, str], str]:
-    with contextlib.suppress(BukvaError):
-        return {(experiment.name, experiment.baseline): experiment.commit for experiment in experiments()}
-    return {}
 
 
 def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:

@@ -29,15 +29,15 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
     """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest ""."""
     from dvc_data.hashfile.build import build
 
-    def md5(path: Path) -> str:
-        _, _, tree = build(repo.cache.local, str(path), repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
+    def md5(path: str) -> str:
+        full = os.path.normpath(project_root() / path)  # DVC does not resolve `..` but reads it as the name of a folder
+        if not Path(full).exists():
+            return ""
+        _, _, tree = build(repo.cache.local, full, repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
         return str(tree.hash_info.value)
 
-    root = project_root()
     with dvc_repo() as repo:
-        # DVC does not resolve `..` but reads it as the name of a folder
-        full_paths = {path: Path(os.path.normpath(root / path)) for path in paths}
-        return {path: md5(full) if full.exists() else "" for path, full in full_paths.items()}
+        return {path: md5(path) for path in paths}
 
 
 def cached_files(digest: str) -> dict[str, Path]:
@@ -46,17 +46,17 @@ def cached_files(digest: str) -> dict[str, Path]:
     The keys are the paths in the output, or "." if the output is a single file.
     """
     folder = _cache_folder(project_root())
-    files = {path: folder / md5[:2] / md5[2:] for path, md5 in _listed(digest, folder).items()}
+    files = {path: folder / md5[:2] / md5[2:] for path, md5 in _listed(digest).items()}
     return files if all(file.is_file() for file in files.values()) else {}
 
 
-def _listed(digest: str, folder: Path) -> dict[str, str]:
-    """Return the digest of each file of an output, by path; {} if the cache in `folder` lacks the list of the files."""
-    # the digest of a folder ends in .dir; under it, the cache has a JSON list of the files in the folder
-    listed = folder / digest[:2] / digest[2:]
+def _listed(digest: str) -> dict[str, str]:
+    """Return the digest of each file of an output, by path; {} if the cache lacks the list of the files."""
     if not digest.endswith(".dir"):
         return {".": digest}
-    return {item["relpath"]: item["md5"] for item in json.loads(listed.read_bytes())} if listed.is_file() else {}
+    # under the digest of a folder, the cache has a JSON list of the files in the folder
+    files = _cache_folder(project_root()) / digest[:2] / digest[2:]
+    return {item["relpath"]: item["md5"] for item in json.loads(files.read_bytes())} if files.is_file() else {}
 
 
 @functools.cache
@@ -87,8 +87,7 @@ def fetch(digests: Iterable[str]) -> str:
     try:
         with dvc_repo() as repo:
             repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
-            listed = (_listed(digest, Path(repo.cache.local.path)) for digest in missing)
-            repo.cloud.pull([HashInfo("md5", md5) for files in listed for md5 in files.values()])
+            repo.cloud.pull([HashInfo("md5", md5) for digest in missing for md5 in _listed(digest).values()])
     except Exception as error:  # the client of each kind of remote has errors of its own
         return f"is not in DVC's cache, and cannot be fetched ({redact_text(error).rstrip('.')})"
     return "" if all(map(cached_files, missing)) else "is neither in DVC's cache nor on the DVC remote"
@@ -97,13 +96,9 @@ def fetch(digests: Iterable[str]) -> str:
 def push() -> tuple[int, int]:
     """Push DVC's run cache, and all outputs that the run cache lists, to the DVC remote.
 
-    `dvc push --run-cache` is not enough. It pushes the whole run cache, but only the outputs in the current dvc.lock,
-    and no outputs with `cache: false`. A clone runs a stage again if any output of the stage is missing.
-
-    Return the number of stage runs in the run cache, and the number of objects that the remote did not have.
-
-    Raises:
-        BukvaError: some objects could not be sent.
+    A clone runs a stage again if any of its outputs is missing, but `dvc push --run-cache` only pushes the outputs in
+    the current dvc.lock, and none with `cache: false`. Return the number of stage runs in the run cache, and the number
+    of objects that the remote did not have.
     """
     with dvc_repo() as repo:
         entries, cache = repo.stage_cache.push(None), repo.cache.local

@@ -41,16 +41,11 @@ def run_experiment(
     folder: Path | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `dvc exp run`, and append its output to `log`. With the flag `--queue`, DVC only queues the experiment.
+    """Run `dvc exp run` with an option `-S` for each of `assignments`, and append its output to `log`.
 
-    name: name of the new experiment (see `free_name`).
-    assignments: text after each option `-S`, such as `model.n_head=8`.
-    flags: other options, such as `--queue` or `--temp`. Without them, the experiment changes the checkout.
-    folder: root of the project, or of a clone of it, in which DVC runs.
-    while_running: called twice a second until DVC ends.
-
-    Raises:
-        BukvaError: DVC failed, or cannot use its flags in this folder. The message is the cause.
+    With the flag `--queue`, DVC only queues the experiment. Without `--queue` and `--temp`, it changes the checkout.
+    `folder` is the root of the project, or of a clone of it. `while_running` is called twice a second until DVC ends.
+    BukvaError is raised, with the cause, if DVC fails or cannot use its flags in this folder.
     """
     if {"--queue", "--temp"} & set(flags) and (why := why_no_snapshots()):
         raise BukvaError(why)
@@ -81,10 +76,7 @@ def _options(assignments: Iterable[str]) -> list[str]:
 
 
 def rerun_command(name: str, params: Mapping[str, Any]) -> str:
-    """Return a DVC command that repeats the experiment `name` in a temporary folder, as the new experiment NAME-again.
-
-    `params` are all parameters of the experiment. The command sets those that differ from params.yaml.
-    """
+    """Return a DVC command that repeats experiment `name`, with all its `params`, as the new experiment NAME-again."""
     options = settings(read_yaml(project_root() / PARAMS), params)
     return " ".join([f"dvc exp run --temp -n {valid_name(name)}-again", *options])
 
@@ -113,10 +105,8 @@ def literal(value: Any) -> str:
 
 def descriptions() -> dict[str, str]:
     """Return the description of each recipe, by recipe name. It is the comment in the first line of the file."""
-    return {
-        path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        for path in sorted(RECIPES.glob("*.yaml"))
-    }
+    files = sorted(RECIPES.glob("*.yaml"))
+    return {file.stem: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in files}
 
 
 def options(name: str) -> list[str]:
@@ -151,9 +141,8 @@ def overrides(settings: Sequence[str]) -> "list[Override]":
     try:
         return list(to_hydra_overrides(list(settings)))
     except HydraException as error:
-        raise BukvaError(
-            f"-S: {_first_line(error)}. Use SECTION.KEY=VALUE, with commas between several values."
-        ) from None
+        why = f"{_first_line(error)}. Use SECTION.KEY=VALUE, with commas between several values"
+    raise BukvaError(f"-S: {why}.")
 
 
 def values_of(override: "Override") -> list[str]:
@@ -174,8 +163,7 @@ def params_with(settings: Sequence[str]) -> Params:
     from dvc.utils.hydra import apply_overrides
 
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        changed = Path(folder) / PARAMS.name
-        shutil.copyfile(PARAMS, changed)
+        changed = Path(shutil.copy(PARAMS, folder))
         try:
             apply_overrides(changed, list(settings))
             return parse_params(read_yaml(changed), PARAMS.name)

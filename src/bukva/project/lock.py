@@ -82,16 +82,15 @@ def parse_lock(text: str) -> StageRecords:
 
 @functools.cache
 def _records(text: str) -> StageRecords:
-    return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
-
-
-def _record(raw: Mapping[str, Any]) -> StageRecord:
-    deps, outs = ({item["path"]: item.get("md5", "") for item in raw.get(kind, ())} for kind in ("deps", "outs"))
-    return StageRecord(flatten(raw.get("params", {}).get(PARAMS, {})), deps, outs)
+    records = {}
+    for name, raw in parse_yaml(text).get("stages", {}).items():
+        deps, outs = ({item["path"]: item.get("md5", "") for item in raw.get(kind, ())} for kind in ("deps", "outs"))
+        records[name] = StageRecord(flatten(raw.get("params", {}).get(PARAMS, {})), deps, outs)
+    return records
 
 
 def read_lock(folder: Path = Path()) -> StageRecords:
-    """Return the records in the dvc.lock of a folder, by stage name. The dict is empty if the file does not exist."""
+    """Return the records in the dvc.lock of a folder, or an empty dict if there is none."""
     file = folder / LOCK
     return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
@@ -100,17 +99,14 @@ def upstream(stage: str, lock: StageRecords) -> list[str]:
     """Return `stage` and all stages on which it directly or indirectly depends, in the order of `lock`."""
     needed = [stage]
     for name in needed:  # the loop also visits the stages that it adds
-        makers = {maker_of(path, lock) for path in lock[name].deps}
-        needed += [maker for maker in makers if maker and maker not in needed]
+        needed += {maker for path in lock[name].deps if (maker := maker_of(path, lock))} - {*needed}
     return [name for name in lock if name in needed]
 
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
     """Return the stage of which `path`, or a folder above it, is an output. Code and the user's texts have none."""
-    return next(
-        (name for name, record in lock.items() for out in record.outs if path == out or path.startswith(f"{out}/")),
-        None,
-    )
+    made = ((name, out) for name, record in lock.items() for out in record.outs)
+    return next((name for name, out in made if path == out or path.startswith(f"{out}/")), None)
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
@@ -131,8 +127,8 @@ def outputs(lock: StageRecords) -> dict[str, str]:
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
     """Yield a phrase for each difference between the project and the records of `stage` and the stages before it.
 
-    params: current values of the parameters, by dotted name.
-    now: current digests of the sources, by path. Sources that `now` lacks are not compared.
+    `params` has the current parameters by dotted name, and `now` the current digests of the sources by path. Sources
+    that `now` lacks are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():

@@ -30,26 +30,27 @@ class RefusedError(BukvaError):
 def git(*arguments: str, stdin: str = "", **environment: str) -> bytes:
     """Run git in the project and return its output. `environment` has additional environment variables for git.
 
-    Raises:
-        RefusedError: another user owns the project.
-        BukvaError: git is not installed, or fails.
+    RefusedError is raised if another user owns the project, and BukvaError if git is not installed or fails.
     """
-    command = ["git", "-C", str(project_root()), *arguments]
     try:
-        env = {**os.environ, "LC_ALL": "C", **environment}
-        done = subprocess.run(command, input=stdin.encode(), capture_output=True, env=env)
+        done = subprocess.run(
+            ["git", "-C", str(project_root()), *arguments],
+            input=stdin.encode(),
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C", **environment},
+        )
     except OSError as error:
         raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None
-    if done.returncode:
-        printed = done.stderr.decode(errors="replace").strip()
-        if trust := re.search(r"git config .*safe\.directory.*", printed):
-            raise RefusedError(
-                f"{project_root()}: git does not read this folder, because another user owns it. "
-                f"If you trust this user: `{trust[0].strip()}`"
-            )
-        advice = " Run `git init` and commit the project." if "not a git repository" in printed else ""
-        raise BukvaError(f"{project_root()}: git failed in this folder ({printed.partition(chr(10))[0]}).{advice}")
-    return done.stdout
+    if not done.returncode:
+        return done.stdout
+    printed = done.stderr.decode(errors="replace").strip()
+    if trust := re.search(r"git config .*safe\.directory.*", printed):
+        raise RefusedError(
+            f"{project_root()}: git does not read this folder, because another user owns it. "
+            f"If you trust this user: `{trust[0].strip()}`"
+        )
+    advice = " Run `git init` and commit the project." if "not a git repository" in printed else ""
+    raise BukvaError(f"{project_root()}: git failed in this folder ({printed.partition(chr(10))[0]}).{advice}")
 
 
 def has_identity() -> bool:
@@ -76,9 +77,8 @@ def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
     wanted = [(commit, path) for commit in commits if commit for path in files if (commit, path) not in _contents]
     if not wanted:
         return
-    names = "".join(f"{commit}:./{path}\n" for commit, path in wanted)
     try:
-        printed = io.BytesIO(git("cat-file", "--batch", stdin=names))
+        printed = io.BytesIO(git("cat-file", "--batch", stdin="".join(f"{key[0]}:./{key[1]}\n" for key in wanted)))
     except BukvaError:
         return
     for key in wanted:
@@ -88,11 +88,7 @@ def load_files(commits: Iterable[str], files: Sequence[str]) -> None:
 
 
 def commit_of(name: str) -> str:
-    """Return the hash of the commit with this git name, or "" if git does not know the name.
-
-    Raises:
-        RefusedError: another user owns the project.
-    """
+    """Return the hash of the commit with this git name, or "" if git does not know the name. May raise RefusedError."""
     try:
         return git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").decode().strip()
     except RefusedError:
@@ -140,27 +136,25 @@ def experiments() -> list[Revision]:
 
 
 def resolve(name: str) -> Revision:
-    """Return the result with this name.
+    """Return the result with this name. BukvaError: it is unknown or ambiguous, or the experiment has no result.
 
     Of several experiments with this name, the one that started from HEAD or its nearest ancestor is meant. If a branch
     and an experiment have this name, the experiment is meant, and `heads/NAME` is the branch.
-
-    Raises:
-        BukvaError: the name is unknown or ambiguous, or the experiment has no result.
     """
     if name == WORKSPACE:
         return Revision(name, "")
     finished = experiments()
-    namesakes = [experiment for experiment in finished if experiment.name == name]
-    if len(namesakes) == 1:
-        return namesakes[0]
-    if namesakes:
-        by_baseline = {experiment.baseline: experiment for experiment in namesakes}
+    namesakes = {experiment.baseline: experiment for experiment in finished if experiment.name == name}
+    if len(namesakes) > 1:
         for commit in git("rev-list", "HEAD").decode().split():
-            if commit in by_baseline:
-                return by_baseline[commit]
-        choices = " or ".join(f"{each.commit[:10]} (started from commit {each.baseline[:7]})" for each in namesakes)
+            if commit in namesakes:
+                return namesakes[commit]
+        choices = " or ".join(
+            f"{each.commit[:10]} (started from commit {start[:7]})" for start, each in namesakes.items()
+        )
         raise BukvaError(f"{name}: {len(namesakes)} experiments have this name. Use a commit instead: {choices}.")
+    if namesakes:
+        return next(iter(namesakes.values()))
     if commit := commit_of(name):
         return Revision(name, commit, next((each.baseline for each in finished if each.commit == commit), ""))
     for state in unfinished():
@@ -183,7 +177,7 @@ def valid_name(name: str) -> str:
 def free_name(name: str) -> str:
     """Return a name for a new experiment: `name`, or this name with a number if an experiment has it."""
     first = valid_name(name)
-    taken = {*(each.name for each in experiments()), *(each.name for each in unfinished())}
+    taken = {each.name for each in experiments()} | {each.name for each in unfinished()}
     return next(free for n in count(1) if (free := first if n == 1 else f"{first}-{n}") not in taken)
 
 
@@ -193,8 +187,7 @@ def free_name(name: str) -> str:
 def why_no_snapshots() -> str:
     """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
 
-    DVC writes the path of its cache in ASCII, so it fails if the path contains other characters. DVC also uses the path
-    in a URL, so it fails if the path contains "?" or "#", which end the path in a URL.
+    DVC writes the path of its cache in ASCII, and uses it in a URL, in which "?" and "#" end the path.
     """
     root = str(project_root())
     if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):
@@ -255,5 +248,4 @@ def why_failed(printed: str) -> str:
     if not match:
         return ""
     message, stage, error = match.groups()
-    why = error or ": ".join(filter(None, (f"stage {stage}", message)))
-    return why.rstrip(".")
+    return (error or ": ".join(filter(None, (f"stage {stage}", message)))).rstrip(".")

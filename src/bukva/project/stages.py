@@ -18,6 +18,8 @@ PIPELINE = Path(__file__).parents[3] / "dvc.yaml"
 # in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
 LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"
 
+MAX_NAMED = 3  # largest number of differences in a message
+
 _read = functools.cache(read_yaml)
 
 
@@ -29,26 +31,6 @@ class Stage:
     kind: str  # data, training, report or publish
     sections: tuple[str, ...]  # sections of params.yaml that the stage reads
     deps: tuple[str, ...]  # files and folders that the stage depends on
-
-
-@functools.cache
-def stages() -> dict[str, Stage]:
-    """Return all stages by name, in the order of dvc.yaml."""
-    named = paths()
-    return {
-        name: Stage(
-            name,
-            spec["meta"]["kind"],
-            tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
-            tuple(re.sub(r"\$\{path\.(\w+)\}", lambda match: named[match[1]], dep) for dep in spec["deps"]),
-        )
-        for name, spec in _read(PIPELINE)["stages"].items()
-    }
-
-
-def recorded_stages() -> dict[str, Stage]:
-    """Return the stages that have runs in MLflow, by name: all except `publish`, which has no outputs."""
-    return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
 
 
 @dataclass(frozen=True)
@@ -63,21 +45,37 @@ class TrainedModel:
 
 
 @functools.cache
-def trained_models() -> dict[str, TrainedModel]:
-    """Return the models of all training stages by name, such as "gpt", in the order of dvc.yaml."""
-    named, labels, models = paths(), _read(LABELS), {}
-    for stage, spec in _read(PIPELINE)["stages"].items():
-        if spec["meta"]["kind"] == "training":
-            name = stage.removeprefix("train-")
-            folder, curve = Path(named[name]), Path(named[f"{name}_curve"])
-            models[name] = TrainedModel(stage, name, labels.get(name, name), folder, curve)
-    return models
-
-
-@functools.cache
 def paths() -> dict[str, str]:
     """Return all paths in the section `vars` of dvc.yaml, by name."""
     return dict(_read(PIPELINE)["vars"][0]["path"])
+
+
+@functools.cache
+def stages() -> dict[str, Stage]:
+    """Return all stages by name, in the order of dvc.yaml."""
+    found = {}
+    for name, spec in _read(PIPELINE)["stages"].items():
+        sections = dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))
+        deps = (re.sub(r"\$\{path\.(\w+)\}", lambda match: paths()[match[1]], dep) for dep in spec["deps"])
+        found[name] = Stage(name, spec["meta"]["kind"], tuple(sections), tuple(deps))
+    return found
+
+
+def recorded_stages() -> dict[str, Stage]:
+    """Return the stages that have runs in MLflow, by name: all except `publish`, which has no outputs."""
+    return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
+
+
+@functools.cache
+def trained_models() -> dict[str, TrainedModel]:
+    """Return the models of all training stages by name, such as "gpt", in the order of dvc.yaml."""
+    models = {}
+    for stage in stages().values():
+        if stage.kind == "training":
+            name = stage.name.removeprefix("train-")
+            folder, curve = Path(paths()[name]), Path(paths()[f"{name}_curve"])
+            models[name] = TrainedModel(stage.name, name, _read(LABELS).get(name, name), folder, curve)
+    return models
 
 
 # ---- fingerprints: everything that the outputs of a stage depend on
@@ -85,35 +83,31 @@ def paths() -> dict[str, str]:
 
 Fingerprint = Mapping[str, Any]  # values of parameters by dotted name, and SHA-256 of files by path
 
-MAX_NAMED = 3  # largest number of differences in a message
-
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
     """Return all parameters and files on which the outputs of a stage depend; n-grams only if the GPT uses them.
 
-    Raises:
-        BukvaError: a dependency does not exist.
+    BukvaError is raised if a dependency does not exist.
     """
     spec = stages()[stage]
     values = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
-        if dep == paths()["ngrams"] and params.model.ngrams == "none":
-            continue
-        values |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
+        if dep != paths()["ngrams"] or params.model.ngrams != "none":
+            values |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
     return values
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
     """Describe the first MAX_NAMED differences of two fingerprints, and count the rest. Return "" if there are none."""
-    phrases = []
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            is_file = "/" in name or name.endswith(".lock")
-            phrases.append(
-                f"{name} has changed" if is_file else f"{name} was {before.get(name)} and is {now.get(name)}"
-            )
-    more = [f"{len(phrases) - MAX_NAMED} more"] if len(phrases) > MAX_NAMED else []
-    return ", ".join([*phrases[:MAX_NAMED], *more])
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    phrases = [
+        f"{name} has changed"
+        if "/" in name or name.endswith(".lock")
+        else f"{name} was {before.get(name)} and is {now.get(name)}"
+        for name in names[:MAX_NAMED]
+    ]
+    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    return ", ".join([*phrases, *more])
 
 
 def _files(path: Path) -> list[Path]:
