@@ -1,15 +1,13 @@
 """Simulated nights of tries: how many keeps are false, how many gains are found, and what it costs.
 
-As a script it prints the table of docs/research.md:
-
-    PYTHONPATH=src:tests python tests/nights.py [NIGHTS]
+As a script it prints the table of docs/research.md: PYTHONPATH=src:tests python tests/nights.py [NIGHTS]
 """
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.special import ndtr
 
 from bukva.compare.statistics.estimate import Estimate, Floor
 from bukva.compare.statistics.judging import LOOKS, decide, next_level, noise_floor
@@ -22,12 +20,15 @@ TRIES = 60
 class Kind:
     """What the tries of a night are: a share of them gains some bits, and the others nothing."""
 
-    share: float
-    gain: float
+    share: float = 0.0
+    gain: float = 0.0
     scatter: float = 1.0  # of a try's seeds, by that of the baseline
     tail_df: int = 0  # degrees of freedom of Student's t, from which the luck of all seeds is drawn; 0: normal
 
-    def luck(self, rng: np.random.Generator, n: int) -> np.ndarray:
+    def draw_gain(self, rng):
+        return self.gain if rng.random() < self.share else 0.0
+
+    def luck(self, rng, n):
         """Draw what n seeds add to the mean score, with standard deviation SEED_SD."""
         if not self.tail_df:
             return rng.normal(0, SEED_SD, n)
@@ -36,143 +37,104 @@ class Kind:
 
 @dataclass
 class Night:
-    """Outcome of one night.
+    """Outcome of one night, or its mean over many."""
 
-    selection_bias: part of the winner's gain on val, in bits per character, that does not exist on other texts.
-    """
+    false: float = 0
+    true: float = 0
+    gains: float = 0
+    trainings: float = 0
+    selection_bias: float = 0.0  # part of the winner's gain on val, in bits, that does not exist on other texts
 
-    false: int = 0
-    true: int = 0
-    gains: int = 0
-    trainings: int = 0
-    selection_bias: float = 0.0
+    def count(self, gain, is_kept, trainings):
+        self.gains += gain > 0
+        self.true += is_kept and gain > 0
+        self.false += is_kept and gain == 0
+        self.trainings += trainings
 
 
-def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
+def draw_text(rng):
+    """Draw what the choice of the text adds to a score."""
+    return rng.normal(0, TEXT_SD / 2**0.5)
+
+
+def judged(rng, kind, level=0.1):
     """A night of `bukva judge`."""
-    night, floor = Night(trainings=LOOKS[-1]), Floor(0.0, 0)
-    baseline, text = kind.luck(rng, LOOKS[-1]), rng.normal(0, TEXT_SD / 2**0.5)
+    night = Night(trainings=LOOKS[-1])
+    baseline, text = kind.luck(rng, LOOKS[-1]), draw_text(rng)
     groups, ps, kept = [baseline], [], []
     for _ in range(TRIES):
-        gain = kind.gain if rng.random() < kind.share else 0.0
-        seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, rng.normal(0, TEXT_SD / 2**0.5)
+        gain = kind.draw_gain(rng)
+        seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, draw_text(rng)
         differences = {n: seeds[:n].mean() + own_text - baseline.mean() - text for n in LOOKS}
         measured = [(Estimate(differences[n], TEXT_SD, TEXT_DF), seeds[:n]) for n in LOOKS]
-        seen = decide(measured, baseline, noise_floor(groups, floor), next_level(ps, kept, level))
-        n, is_kept = seen.n_seeds, seen.decision == "keep"
+        seen = decide(measured, baseline, noise_floor(groups, Floor(0.0, 0)), next_level(ps, kept, level))
+        is_kept = seen.decision == "keep"
+        n = LOOKS[-1] if is_kept else seen.n_seeds  # it becomes the baseline, with all its seeds
         ps.append(seen.p)
         kept.append(is_kept)
         groups.append(seeds[:n])
-        night.gains += gain > 0
-        night.true += is_kept and gain > 0
-        night.false += is_kept and gain == 0
-        night.trainings += n
-        if is_kept:  # it becomes the baseline, with all its seeds; gains are measured from it
-            night.trainings += LOOKS[-1] - n
-            groups[-1] = seeds
+        night.count(gain, is_kept, n)
+        if is_kept:  # gains are measured from it
             baseline, text = seeds + gain, own_text
     night.selection_bias = -text
     return night
 
 
-def greedy(rng: np.random.Generator, kind: Kind) -> Night:
-    """A night that keeps what scored better, with one seed."""
-    night, text = Night(trainings=1), rng.normal(0, TEXT_SD / 2**0.5)
-    best = text + float(kind.luck(rng, 1)[0])
+def fixed(rng, kind, level, n):
+    """A night that tests each try at the same level, with n seeds and the known scatter."""
+    night, text = Night(trainings=n), draw_text(rng)
+    mean = text + kind.luck(rng, n).mean()
     for _ in range(TRIES):
-        gain = kind.gain if rng.random() < kind.share else 0.0
-        own_text = rng.normal(0, TEXT_SD / 2**0.5)
-        score = own_text + float(kind.luck(rng, 1)[0]) * kind.scatter - gain
-        night.gains += gain > 0
-        night.trainings += 1
-        if score < best:
-            night.true += gain > 0
-            night.false += gain == 0
-            best, text = score + gain, own_text
-    night.selection_bias = -text
-    return night
-
-
-def fixed(rng: np.random.Generator, kind: Kind, level: float = 0.05, n: int = 3) -> Night:
-    """A night that tests each try at the same level, with three seeds and the known scatter."""
-    from scipy.special import ndtr
-
-    night, text = Night(trainings=n), rng.normal(0, TEXT_SD / 2**0.5)
-    mean = text + float(kind.luck(rng, n).mean())
-    for _ in range(TRIES):
-        gain = kind.gain if rng.random() < kind.share else 0.0
-        own_text = rng.normal(0, TEXT_SD / 2**0.5)
-        score = own_text + float(kind.luck(rng, n).mean()) * kind.scatter - gain
-        night.gains += gain > 0
-        night.trainings += n
-        if ndtr((score - mean) / (2 * SEED_SD**2 / n + TEXT_SD**2) ** 0.5) < level:
-            night.true += gain > 0
-            night.false += gain == 0
+        gain, own_text = kind.draw_gain(rng), draw_text(rng)
+        score = own_text + kind.luck(rng, n).mean() * kind.scatter - gain
+        is_kept = ndtr((score - mean) / (2 * SEED_SD**2 / n + TEXT_SD**2) ** 0.5) < level
+        night.count(gain, is_kept, n)
+        if is_kept:
             mean, text = score + gain, own_text
     night.selection_bias = -text
     return night
 
 
-METHODS: dict[str, Callable[[np.random.Generator, Kind], Night]] = {
-    "greedy, one seed": greedy,
-    "each at 5 %, three seeds": fixed,
+METHODS = {
+    "greedy, one seed": lambda rng, kind: fixed(rng, kind, 0.5, 1),
+    "each at 5 %, three seeds": lambda rng, kind: fixed(rng, kind, 0.05, 3),
     "judge": judged,
     "judge at 5 %": lambda rng, kind: judged(rng, kind, 0.05),
 }
 KINDS = {
-    "all equal": Kind(0.0, 0.0),
+    "all equal": Kind(),
     "1 in 10 gains 0.02 bits": Kind(0.1, 0.02),
     "1 in 10 gains 0.05 bits": Kind(0.1, 0.05),
-    "all equal, seed deviation 1.5 times as large": Kind(0.0, 0.0, 1.5),
-    "all equal, seed deviation twice as large": Kind(0.0, 0.0, 2.0),
-    "all equal, heavy tails": Kind(0.0, 0.0, tail_df=4),
+    "all equal, seed deviation 1.5 times as large": Kind(scatter=1.5),
+    "all equal, seed deviation twice as large": Kind(scatter=2.0),
+    "all equal, heavy tails": Kind(tail_df=4),
     "1 in 10 gains 0.03 bits": Kind(0.1, 0.03),
 }
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Shares over many nights, and the standard error of the first two."""
-
-    false_nights: float
-    false_keeps: float
-    found: float
-    trainings: float
-    error: float
-    selection_bias: float
-
-
-def summary(method: str, kind: str, n_nights: int) -> Summary:
-    """Simulate many nights; the same nights at every call."""
+def summary(method, kind, n_nights):
+    """Return shares over many nights, which are the same at every call, and the standard error of the false keeps."""
     rng = np.random.default_rng(7)
     nights = [METHODS[method](rng, KINDS[kind]) for _ in range(n_nights)]
-    false_keeps = [night.false / max(1, night.false + night.true) for night in nights]
-    false_nights = float(np.mean([night.false > 0 for night in nights]))
-    return Summary(
-        false_nights,
-        float(np.mean(false_keeps)),
-        sum(night.true for night in nights) / max(1, sum(night.gains for night in nights)),
-        float(np.mean([night.trainings for night in nights])),
-        float(np.std(false_keeps) / n_nights**0.5),
-        float(np.mean([night.selection_bias for night in nights])),
-    )
-
-
-def main() -> None:
-    """Print the table."""
-    n_nights = int(sys.argv[1]) if sys.argv[1:] else 1000
-    columns = (
-        "tries", "method", "nights with a false keep", "false keeps among all keeps", "true gains that were kept",
-        "trainings per night", "selection bias, bits",
-    )  # fmt: skip
-    sys.stdout.write(f"| {' | '.join(columns)} |\n")
-    for kind in KINDS:
-        for method in METHODS:
-            found = summary(method, kind, n_nights)
-            cells = f"{found.false_nights:.1%} | {found.false_keeps:.1%} +- {found.error:.1%} | {found.found:.1%}"
-            sys.stdout.write(f"| {kind} | {method} | {cells} | {found.trainings:.0f} | {found.selection_bias:.4f} |\n")
-            sys.stdout.flush()
+    of = {each.name: np.array([getattr(night, each.name) for night in nights]) for each in fields(Night)}
+    false_keeps = of["false"] / np.maximum(1, of["false"] + of["true"])
+    return {
+        "false_nights": np.mean(of["false"] > 0),
+        "false_keeps": false_keeps.mean(),
+        "error": false_keeps.std() / n_nights**0.5,
+        "found": of["true"].sum() / max(1, of["gains"].sum()),
+        "trainings": of["trainings"].mean(),
+        "selection_bias": of["selection_bias"].mean(),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    print(
+        "| tries | method | nights with a false keep | false keeps among all keeps | true gains that were kept | "
+        "trainings per night | selection bias, bits |"
+    )
+    for kind in KINDS:
+        for method in METHODS:
+            found = summary(method, kind, int(sys.argv[1]) if sys.argv[1:] else 1000)
+            cells = "{false_nights:.1%} | {false_keeps:.1%} +- {error:.1%} | {found:.1%} | {trainings:.0f} | "
+            print(f"| {kind} | {method} | {cells.format(**found)}{found['selection_bias']:.4f} |", flush=True)

@@ -6,6 +6,7 @@ Effects of works have Student's t with 3 degrees of freedom, whose tails are as 
 are in per cent of the draws, each of which goes through the functions that a comparison calls.
 """
 
+import itertools
 import sys
 from collections import Counter
 from pathlib import Path
@@ -30,31 +31,28 @@ SEED_SD = 0.010  # bits per character, of one training
 OWN_SHARE = 0.13  # of the variance between seeds that is a work's own; the rest moves all works alike
 TEXT_SE = 0.0055  # bits per character, of the difference over the text
 BITS = 2.5  # per character
+UNITS = Units.of(EMBEDDED)
 
 
-def coverage(lengths, n_works, draws, seed=1):
+def coverage(lengths, n_works, draws):
     """Per cent of the 95 % intervals that contain the true difference, and per cent that lie below and above it."""
-    rng = np.random.default_rng(seed)
-    low = high = 0
+    rng = np.random.default_rng(1)
+    signs = Counter()
     for _ in range(draws):
         units = Units.works(rng.choice(lengths, n_works, replace=False))
-        sign = over_text(units.chars * _heavy(rng, n_works), units).sign
-        low, high = low + (sign < 0), high + (sign > 0)
-    return 100 * (draws - low - high) / draws, 100 * low / draws, 100 * high / draws
+        signs[over_text(units.chars * _heavy(rng, n_works), units).sign] += 1
+    return [100 * signs[sign] / draws for sign in (0, -1, 1)]
 
 
-def found_on_the_text(difference, draws, seed=1):
+def found_on_the_text(difference, draws):
     """Per cent of draws in which the second line says "better" of one model each, embedded lengths."""
-    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
-    verdicts = Counter(
-        compare_text(units.chars * BITS, units.chars * (BITS + difference + _of_text(rng, units)), units).verdict
-        for _ in range(draws)
-    )
-    return 100 * verdicts["better"] / draws
+    rng = np.random.default_rng(1)
+    sides = ((UNITS.chars * BITS, UNITS.chars * (BITS + difference + _of_text(rng))) for _ in range(draws))
+    return 100 * sum(compare_text(*sums, UNITS).verdict == "better" for sums in sides) / draws
 
 
 def verdicts_on_settings(
-    k, draws, *, difference=0.0, sd=(SEED_SD, SEED_SD), text_se=TEXT_SE, pairable=False, floor=None, seed=1
+    k, draws, *, difference=0.0, sd=(SEED_SD, SEED_SD), text_se=TEXT_SE, pairable=False, floor=None
 ):
     """Per cent of draws in which the first line says each word, embedded lengths.
 
@@ -66,46 +64,39 @@ def verdicts_on_settings(
         pairable: whether both sides have the same seeds; they are drawn independently, so pairing gains nothing.
         floor: the number of seeds of A that the noise floor was measured on.
     """
-    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    rng = np.random.default_rng(1)
     k_a, k_b = k if isinstance(k, tuple) else (k, k)
     verdicts = Counter()
     for _ in range(draws):
-        a = _side(rng, units, k_a, sd[0], 0.0)
-        b = _side(rng, units, k_b, sd[1], difference + _of_text(rng, units, text_se))
+        a = _side(rng, k_a, sd[0], 0.0)
+        b = _side(rng, k_b, sd[1], difference + _of_text(rng, text_se))
         measured = Floor.of(rng.normal(0, sd[0], floor)) if floor else None
-        verdicts[compare_settings(a, b, units, measured, pairable).verdict] += 1
+        verdicts[compare_settings(a, b, UNITS, measured, pairable).verdict] += 1
     return {verdict: 100 * n / draws for verdict, n in verdicts.items()}
 
 
-def false_while_adding_seeds(looks, draws, *, pairable=True, text_se=TEXT_SE, seed=1):
+def false_while_adding_seeds(looks, draws, *, pairable=True, text_se=TEXT_SE):
     """Per cent of draws in which equal settings are called better or worse at one look at least.
 
     looks: the numbers of seeds a side at which somebody looks, ascending; the text and the first seeds stay the same.
     """
-    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    rng = np.random.default_rng(1)
     n = 0
     for _ in range(draws):
-        a, b = (_side(rng, units, looks[-1], SEED_SD, effect) for effect in (0.0, _of_text(rng, units, text_se)))
-        for k in looks:
-            verdict = compare_settings(a.only(range(k)), b.only(range(k)), units, None, pairable).verdict
-            if verdict in ("better", "worse"):
-                n += 1
-                break
+        a, b = (_side(rng, looks[-1], SEED_SD, effect) for effect in (0.0, _of_text(rng, text_se)))
+        seen = (compare_settings(a.only(range(k)), b.only(range(k)), UNITS, None, pairable).verdict for k in looks)
+        n += any(verdict in ("better", "worse") for verdict in seen)
     return 100 * n / draws
 
 
-def sweeps_with_a_false_better(m, k, draws, *, pairable=True, corrected=True, text_se=TEXT_SE, seed=1):
+def sweeps_with_a_false_better(m, k, draws, *, pairable=True, corrected=True, text_se=TEXT_SE):
     """Per cent of sweeps of m experiments, none better than the one baseline, in which one is called better."""
-    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    rng = np.random.default_rng(1)
     n = 0
     for _ in range(draws):
-        baseline = _side(rng, units, k, SEED_SD, 0.0)
-        verdicts = [
-            compare_settings(
-                baseline, _side(rng, units, k, SEED_SD, _of_text(rng, units, text_se)), units, None, pairable
-            )
-            for _ in range(m)
-        ]
+        baseline = _side(rng, k, SEED_SD, 0.0)
+        others = (_side(rng, k, SEED_SD, _of_text(rng, text_se)) for _ in range(m))
+        verdicts = [compare_settings(baseline, other, UNITS, None, pairable) for other in others]
         n += any(verdict.verdict == "better" for verdict in (correct(verdicts) if corrected else verdicts))
     return 100 * n / draws
 
@@ -120,16 +111,16 @@ def _heavy(rng, *shape):
     return rng.standard_t(3, shape) / 3**0.5
 
 
-def _of_text(rng, units, se=TEXT_SE):
+def _of_text(rng, se=TEXT_SE):
     """(G,) effects of the works in bits per character, which give the difference this standard error."""
-    return se * units.effective**0.5 * _heavy(rng, len(units))
+    return se * UNITS.effective**0.5 * _heavy(rng, len(UNITS))
 
 
-def _side(rng, units, k, sd, effect):
+def _side(rng, k, sd, effect):
     """k trainings whose scores have this standard deviation; effect: a number or (G,), in bits per character."""
     common = rng.normal(0, sd * (1 - OWN_SHARE) ** 0.5, (k, 1))
-    own = rng.normal(0, sd * (OWN_SHARE * units.effective) ** 0.5, (k, len(units)))
-    return SeedSums(tuple(range(k)), units.chars * (BITS + effect + common + own))
+    own = rng.normal(0, sd * (OWN_SHARE * UNITS.effective) ** 0.5, (k, len(UNITS)))
+    return SeedSums(tuple(range(k)), UNITS.chars * (BITS + effect + common + own))
 
 
 def print_tables(draws):
@@ -139,48 +130,35 @@ def print_tables(draws):
         print(f"{len(lengths)}: {n_works} works", *(f"{rate:.1f}" for rate in coverage(lengths, n_works, draws)))
     print(f"\n-0.02 found on the text: {found_on_the_text(-0.02, draws):.1f}")
     print("\nfalse words on settings: k, seed sd of A and B, text se, paired, floor")
-    wide, none = (SEED_SD, 2 * SEED_SD), 0.0
+    equal, wide = (SEED_SD, SEED_SD), (SEED_SD, 2 * SEED_SD)
     for k, sd, text_se, pairable, floor in [
-        *((k, (SEED_SD,) * 2, TEXT_SE, pairable, None) for pairable in (True, False) for k in (3, 5)),
-        *((k, wide, TEXT_SE, pairable, None) for pairable in (True, False) for k in (3, 5)),
-        *((k, (SEED_SD,) * 2, none, pairable, None) for pairable in (True, False) for k in (3, 5)),
-        *(((3, k), (SEED_SD,) * 2, TEXT_SE, False, None) for k in (5, 10)),
-        *((k, (SEED_SD,) * 2, TEXT_SE, False, 5) for k in (1, (1, 5), (5, 1), 2)),
+        *((k, sd, text_se, pairable, None) for sd, text_se in ((equal, TEXT_SE), (wide, TEXT_SE), (equal, 0.0))
+          for pairable in (True, False) for k in (3, 5)),
+        *(((3, k), equal, TEXT_SE, False, None) for k in (5, 10)),
+        *((k, equal, TEXT_SE, False, 5) for k in (1, (1, 5), (5, 1), 2)),
         *((k, wide, TEXT_SE, False, 5) for k in (1, (5, 1), 2)),
-        (1, (SEED_SD,) * 2, none, False, 5),
-    ]:
+        (1, equal, 0.0, False, 5),
+    ]:  # fmt: skip
         rates = verdicts_on_settings(k, draws, sd=sd, text_se=text_se, pairable=pairable, floor=floor)
         print(k, sd, text_se, pairable, floor, f"{false(rates):.1f}", rates)
     print("\nfound on settings: difference, k, seed sd, paired, floor")
     for difference, k, sd, pairable, floor in [
-        (-0.03, 3, 0.005 / 2**0.5, True, None),
-        (-0.03, 3, 0.005, True, None),
-        (-0.03, 3, SEED_SD, False, None),
-        (-0.03, 5, SEED_SD, False, None),
-        (-0.05, 3, SEED_SD, False, None),
-        (-0.05, 1, SEED_SD, False, 5),
-        (-0.10, 1, SEED_SD, False, 5),
-        (-0.10, 1, SEED_SD, False, 21),
-        (0.0, 10, 0.002, True, None),
-    ]:
-        rates = verdicts_on_settings(
-            k, draws, difference=difference, sd=(sd, sd), text_se=TEXT_SE, pairable=pairable, floor=floor
-        )
+        (-0.03, 3, 0.005 / 2**0.5, True, None), (-0.03, 3, 0.005, True, None), (-0.03, 3, SEED_SD, False, None),
+        (-0.03, 5, SEED_SD, False, None), (-0.05, 3, SEED_SD, False, None), (-0.05, 1, SEED_SD, False, 5),
+        (-0.10, 1, SEED_SD, False, 5), (-0.10, 1, SEED_SD, False, 21), (0.0, 10, 0.002, True, None),
+    ]:  # fmt: skip
+        rates = verdicts_on_settings(k, draws, difference=difference, sd=(sd, sd), pairable=pairable, floor=floor)
         print(difference, k, sd, pairable, floor, rates)
     print("\nfalse while seeds are added: looks, text se, paired")
     for looks in [(3,), (5,), (10,), (3, 5), (3, 10), tuple(range(3, 11)), tuple(range(5, 11))]:
-        for text_se, pairable in [(TEXT_SE, True), (TEXT_SE, False), (none, True), (none, False)]:
+        for text_se, pairable in itertools.product((TEXT_SE, 0.0), (True, False)):
             rate = false_while_adding_seeds(looks, draws, pairable=pairable, text_se=text_se)
             print(looks, text_se, pairable, f"{rate:.1f}")
     print("\nsweeps of 12 with a false better: k, text se, paired, Holm")
     for k, text_se, pairable, corrected in [
-        (3, TEXT_SE, True, True),
-        (3, TEXT_SE, False, True),
-        (3, TEXT_SE, True, False),
-        (3, none, True, True),
-        (5, none, True, True),
-        (3, none, False, True),
-    ]:
+        (3, TEXT_SE, True, True), (3, TEXT_SE, False, True), (3, TEXT_SE, True, False),
+        (3, 0.0, True, True), (5, 0.0, True, True), (3, 0.0, False, True),
+    ]:  # fmt: skip
         rate = sweeps_with_a_false_better(12, k, draws, pairable=pairable, corrected=corrected, text_se=text_se)
         print(k, text_se, pairable, corrected, f"{rate:.1f}")
 

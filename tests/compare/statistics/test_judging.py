@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, decide, look, next_level, noise_floor
+from bukva.compare.statistics.judging import LOOKS, decide, look, next_level
 
 KNOWN = Floor(0.010, 31)
 BASELINE = [2.5 + each / 1000 for each in (-7, 7, -3, 3, -1, 1, 0, 0)]
@@ -67,14 +67,6 @@ def test_a_first_seed_that_was_lucky_leaves_no_p_value_of_a_try_that_was_kept() 
 def test_a_try_whose_seeds_scatter_more_is_tested_with_its_own_scatter() -> None:
     assert seen(-0.03, 4, own=0.04).estimate.se > 2 * seen(-0.03, 4).estimate.se
     assert seen(-0.03, 4, own=0.04).decision != "keep"
-
-
-def test_the_scatter_is_pooled_over_settings_with_their_own_means_and_single_seeds_say_nothing() -> None:
-    groups = [[2.5, 2.52], [2.1, 2.11, 2.12], [7.0]]
-    squares = sum(float(((np.array(group) - np.mean(group)) ** 2).sum()) for group in groups)
-    found = noise_floor(groups, Floor(0.02, 4))
-    assert found.df == 1 + 2 + 4
-    assert found.sd == pytest.approx(((squares + 4 * 0.02**2) / 7) ** 0.5)
 
 
 # ---- the levels of many tries hold the share of false keeps
