@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.scored import scored
+from experiments.made import scored
 from filelock import FileLock
 from imports import SHIPPED
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
-from bukva.compare import comparison, leaderboard
+from bukva.compare import comparison
 from chaos.project import Project
 
 HERE = Path(__file__).parent
@@ -97,14 +97,20 @@ def known(tmp_path, monkeypatch):
     """A function that makes results; compare and the leaderboard find all, HEAD as the baseline."""
     made = {}
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    for module in (comparison, leaderboard):
-        monkeypatch.setattr(module, "experiments", lambda: [name for name in made if name != "HEAD"])
-    monkeypatch.setattr(comparison, "results_of", lambda names: [made[name] for name in names])
-    monkeypatch.setattr(comparison, "read_results", lambda _: list(made.values()))
-    monkeypatch.setattr(comparison, "head", str)
-    monkeypatch.setattr(leaderboard, "resolve", lambda name: name)
-    monkeypatch.setattr(leaderboard, "read_results", lambda names: [made[name] for name in names])
-    monkeypatch.setattr(leaderboard, "unfinished", list)
+
+    def read_results(revisions):
+        names = [getattr(revision, "name", revision) for revision in revisions]
+        return [made[name] for name in names if name in made]
+
+    for name, replacement in {
+        "experiments": lambda: [name for name in made if name != "HEAD"],
+        "results_of": read_results,
+        "read_results": read_results,
+        "head": str,
+        "resolve": lambda name: name,
+        "unfinished": list,
+    }.items():
+        monkeypatch.setattr(comparison, name, replacement)
 
     def make(name, *changes, problem="", **more):
         made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from experiments.scored import seeds_of
+from experiments.made import seeds_of
 
 from bukva.compare.comparison import compare
 from bukva.core.errors import BukvaError
@@ -12,48 +12,55 @@ from bukva.project.revisions import Revision
 from bukva.report.comparison import more_seeds, sentences
 
 
+@pytest.fixture
+def worse(known):
+    """Two settings, of which b is worse, with three and four seeds. Return the function that makes results."""
+    seeds_of(known, "a", range(3))
+    seeds_of(known, "b", range(4), {"model.n_head": 8}, effect=0.2)
+    return known
+
+
+def mean_scores(found):
+    """The oracle: the mean of the first three seeds of each side, from the scores in metrics.json."""
+    sides = [[member.result.metrics["gpt"]["test"] for member in side.members[:3]] for side in (found.a, found.b)]
+    return [np.mean(scores) for scores in sides]
+
+
 def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_identical(known):
     seeds_of(known, "a", range(2), sd=0.1)
     (found,) = compare(["a0", "a1"], "gpt", "test")
     assert found.same_settings
     assert [found.a.seeds, found.b.seeds] == [[0], [1]]
-    assert sentences(found)[0].startswith("No verdict: ")
-    assert sentences(found)[0].endswith(" have the same settings and differ only in the seed (0 and 1).")
+    assert sentences(found)[0] == (
+        "No verdict: a0 and a1 have the same settings and differ only in the seed (0 and 1)."
+    )
     (found,) = compare(["a0", "a0"], "gpt", "test")
     assert found.verdict.verdict == "identical"
     assert sentences(found)[0] == "Identical: settings a0 against a0."
 
 
-def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
-    seeds_of(known, "a", range(3))
-    seeds_of(known, "b", range(4), {"model.n_head": 8}, effect=0.2)
+def test_an_experiment_stands_for_all_seeds_of_its_setting(worse):
     (found,), (back,) = compare(["a1", "b2"], "gpt", "test"), compare(["b2", "a1"], "gpt", "test")
     assert [found.a.seeds, found.b.seeds] == [[0, 1, 2], [0, 1, 2, 3]]
     assert (found.verdict.method, found.verdict.seeds_b) == ("paired", (0, 1, 2))
     assert (found.verdict.verdict, back.verdict.verdict) == ("worse", "better")
-    # the oracle: the mean difference of the paired seeds, from the scores in metrics.json
-    scores = [[member.result.metrics["gpt"]["test"] for member in side.members] for side in (found.a, found.b)]
-    assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
-    assert back.verdict.difference == -found.verdict.difference
+    a, b = mean_scores(found)
+    assert found.verdict.difference == -back.verdict.difference == pytest.approx(b - a, rel=1e-6)
     assert found.changed == {"model.n_head": (4, 8)}
-    assert "Seeds are paired, so both verdicts use only the seeds that A and B have in common: 0, 1, 2." in sentences(
-        found
-    )
+    common = "Seeds are paired, so both verdicts use only the seeds that A and B have in common: 0, 1, 2."
+    assert common in sentences(found)
 
 
-def test_seeds_by_which_a_setting_was_chosen_can_be_left_out(known):
-    seeds_of(known, "a", range(3))
-    seeds_of(known, "b", range(4), {"model.n_head": 8}, effect=0.2)
+def test_seeds_by_which_a_setting_was_chosen_can_be_left_out(worse):
     (found,) = compare(["a1", "b2"], "gpt", "test", [1, 2])
     assert [found.a.seeds, found.b.seeds] == [[1, 2], [1, 2]]
     with pytest.raises(BukvaError, match=r"a1 was not trained with seed 3\. It was trained with these seeds: 0, 1, 2"):
         compare(["a1", "b2"], "gpt", "test", [3])
 
 
-def test_several_experiments_are_corrected_together(known):
-    seeds_of(known, "a", range(3))
-    for name, heads in (("b", 1), ("c", 2), ("d", 8)):
-        seeds_of(known, name, range(3), {"model.n_head": heads}, effect=0.2)
+def test_several_experiments_are_corrected_together(worse):
+    for name, heads in (("c", 2), ("d", 1)):
+        seeds_of(worse, name, range(3), {"model.n_head": heads}, effect=0.2)
     found = compare(["a0", "b0", "c0", "d0"], "gpt", "test")
     assert [each.verdict.compared for each in found] == [3, 3, 3]
     (alone,) = compare(["a0", "b0"], "gpt", "test")
@@ -83,34 +90,22 @@ def test_the_command_for_more_seeds_brings_each_side_that_needs_some_into_the_ch
 OWN_TEXT = {"text": {"val": "8" * 64, "test": "9" * 64}, "alphabet": "xyz"}
 OTHER_TEST = {"text": {"val": "1" * 64, "test": "3" * 64}}
 LONGER = {"window": {"length": 128, "stride": 64, "context": "own work"}}
-
-
+TEXTS = "were scored on different test texts"
 REMEDY = "so their scores cannot be compared. Compare experiments with the same text, cleaning rules and split."
+DIFFERENT = "cannot be compared, because they"
 
 
 @pytest.mark.parametrize(
     ("changes", "about", "reason"),
     [
-        ({}, OTHER_TEST, f"were scored on different test texts, {REMEDY}"),
-        (
-            {"download.corpus": "local", "split.test": 0.1},
-            OWN_TEXT,
-            "were scored on different test texts (download.corpus: local and sample, split.test: 0.1 and 0.05), "
-            + REMEDY,
-        ),
-        (
-            {},
-            LONGER,
-            "cannot be compared, because they were scored with different windows. Use the same model.block_size.",
-        ),
-        (
-            {"tokenize.vocab_size": 1024},
-            {"alphabet": "abcd"},
-            "cannot be compared, because they have different alphabets. Use the same training text and "
-            "tokenize.vocabulary.",
-        ),
+        ({}, OTHER_TEST, f"{TEXTS}, {REMEDY}"),
+        ({"download.corpus": "local", "split.test": 0.1}, OWN_TEXT,
+         f"{TEXTS} (download.corpus: local and sample, split.test: 0.1 and 0.05), {REMEDY}"),
+        ({}, LONGER, f"{DIFFERENT} were scored with different windows. Use the same model.block_size."),
+        ({"tokenize.vocab_size": 1024}, {"alphabet": "abcd"},
+         f"{DIFFERENT} have different alphabets. Use the same training text and tokenize.vocabulary."),
     ],
-)
+)  # fmt: skip
 def test_scores_that_measure_something_else_are_refused_with_the_reason(known, changes, about, reason):
     known("a")
     known("b", changes, about=about)
@@ -121,32 +116,24 @@ def test_scores_that_measure_something_else_are_refused_with_the_reason(known, c
         assert compare(["a", "b"], "gpt", "val")  # whose text is the same
 
 
-def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so(known):
-    seeds_of(known, "a", range(3))
-    seeds_of(
-        known, "b", range(3), {"tokenize.kind": "byte"}, effect=0.2, about=LONGER | {"alphabet": None}, parameters=11
-    )
-    (found,) = compare(["a0", "b0"], "gpt", "test")
-    scores = [np.mean([member.result.metrics["gpt"]["test"] for member in side.members])
-              for side in (found.a, found.b)]  # fmt: skip
-    assert found.verdict.difference == pytest.approx(scores[1] - scores[0], rel=1e-6)
-    (line,) = [line for line in sentences(found) if line.startswith("The tokenizers differ.")]
-    assert line.endswith("The windows are 64 characters in A and 128 bytes in B.")
-
-
 @pytest.mark.parametrize(
-    ("other", "sentence"),
+    ("other", "method", "sentence"),
     [
-        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "trainings ran with different package versions"),
-        ({"parameters": 11}, "models have different shapes"),
+        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "unpaired",
+         "Seeds are not paired, because the trainings ran with different package versions"),
+        ({"parameters": 11}, "unpaired", "Seeds are not paired, because the models have different shapes"),
+        ({"changes": {"tokenize.kind": "byte"}, "about": LONGER | {"alphabet": None}}, "paired",
+         "The tokenizers differ. A and B are still scored on the same characters, because the bits of a token are "
+         "divided equally among its characters. The windows are 64 characters in A and 128 bytes in B."),
     ],
-)
-def test_trainings_with_other_arithmetic_or_of_other_shapes_are_not_paired(known, other, sentence):
+)  # fmt: skip
+def test_other_arithmetic_shapes_and_tokenizers_are_compared_and_the_output_says_so(known, other, method, sentence):
     seeds_of(known, "a", range(3))
-    seeds_of(known, "b", range(3), {"model.n_head": 8}, effect=0.2, **other)
+    seeds_of(known, "b", range(3), **{"changes": {"model.n_head": 8}, **other}, effect=0.2)
     (found,) = compare(["a0", "b0"], "gpt", "test")
-    assert found.verdict.method == "unpaired"
-    assert any(line.startswith(f"Seeds are not paired, because the {sentence}") for line in sentences(found))
+    a, b = mean_scores(found)
+    assert (found.verdict.method, found.verdict.difference) == (method, pytest.approx(b - a, rel=1e-6))
+    assert any(line.startswith(sentence) for line in sentences(found))
 
 
 def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_without_one(known):

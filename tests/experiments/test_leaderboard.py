@@ -1,11 +1,12 @@
 """The leaderboard: order, verdicts, luck, and what has no result."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from experiments.scored import seeds_of
+from experiments.made import seeds_of
 
-from bukva.compare.leaderboard import leaderboard
+from bukva.compare.comparison import leaderboard
 from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
 from bukva.report.leaderboard import print_leaderboard, sentences, table, to_json
@@ -14,67 +15,55 @@ HEADS = {"b": 1, "c": 2, "d": 8}
 
 
 def sweep(known, effects, seeds=(1337,)):
-    """The baseline with five seeds, and settings of other n_head."""
+    """The baseline with five seeds, and settings of other n_head. Return the leaderboard."""
     known("HEAD")
     seeds_of(known, "base", range(1, 5))
     for (name, heads), effect in zip(HEADS.items(), effects, strict=True):
         seeds_of(known, name, seeds, {"model.n_head": heads}, effect=effect)
+    return leaderboard("HEAD", "gpt")
 
 
-def test_settings_are_sorted_by_val_and_seeds_are_folded(known):
-    sweep(known, [0.3, -0.3, 0.1], seeds=(1, 2, 3))
-    board = leaderboard("HEAD", "gpt")
-    assert board.texts[0]["experiments"].tolist() == [
-        ["c1", "c2", "c3"],
-        ["base1", "base2", "base3", "base4", "HEAD"],
-        ["d1", "d2", "d3"],
-        ["b1", "b2", "b3"],
-    ]
-    assert board.texts[0]["changed"].tolist() == [{"model.n_head": 2}, {}, {"model.n_head": 8}, {"model.n_head": 1}]
+def test_settings_are_sorted_by_val_seeds_are_folded_and_verdicts_are_corrected_for_all(known):
+    board = sweep(known, [0.3, -0.3, 0.001], seeds=(1, 2, 3))
     assert board.floor.df == 4 + 3 * 2
-
-
-def test_verdicts_are_against_the_baseline_on_val_and_corrected_for_all(known):
-    sweep(known, [0.3, -0.3, 0.001], seeds=(1, 2, 3))
-    rows = {row.changed.get("model.n_head"): row for row in leaderboard("HEAD", "gpt").table.itertuples()}
-    assert rows[None].comparison is None
-    verdicts = {heads: rows[heads].comparison.verdict for heads in (1, 2, 8)}
+    [rows] = board.texts
+    found = {row.changed.get("model.n_head"): row for row in rows.itertuples()}
+    assert [*found][::3] == [2, 1]
+    assert {heads: row.experiments for heads, row in found.items()} == {
+        2: ["c1", "c2", "c3"],
+        None: ["base1", "base2", "base3", "base4", "HEAD"],
+        8: ["d1", "d2", "d3"],
+        1: ["b1", "b2", "b3"],
+    }
+    assert found.pop(None).comparison is None
+    verdicts = {heads: row.comparison.verdict for heads, row in found.items()}
     said = {heads: verdict.verdict for heads, verdict in verdicts.items()}
     assert said == {1: "worse", 2: "better", 8: "no difference that matters"}
     assert {verdict.compared for verdict in verdicts.values()} == {3}
 
 
-def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
-    sweep(known, [-0.02, -0.03, -0.01])
-    board = leaderboard("HEAD", "gpt")
+def test_the_best_of_several_is_marked_with_luck_and_only_three_seeds_that_no_other_setting_has_are_fresh(known):
+    board = sweep(known, [-0.02, -0.3, -0.01])
     assert board.winner.best.names == ["c1337"]
     assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))
     assert (board.winner.n_settings, board.winner.unused_seeds) == (3, [])
-    assert any(
-        "c1337 is the best of 3 settings on val. The gain expected from luck alone is 0.0" in line
-        and "bukva seeds 4" in line
-        for line in sentences(board)
-    )
-
-
-def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(known):
-    sweep(known, [-0.02, -0.3, -0.01])
+    said = "\n".join(sentences(board))
+    assert "c1337 is the best of 3 settings on val. The gain expected from luck alone is 0.0" in said
+    assert "bukva seeds 4" in said
     seeds_of(known, "c", (8, 9), {"model.n_head": 2}, effect=-0.3)
     two = leaderboard("HEAD", "gpt").winner
     assert (two.unused_seeds, two.on_unused_seeds) == ([8, 9], None)
     seeds_of(known, "c", (10,), {"model.n_head": 2}, effect=-0.3)
     board = leaderboard("HEAD", "gpt")
-    assert board.winner.unused_seeds == [8, 9, 10]
-    assert board.winner.on_unused_seeds.b.seeds == [8, 9, 10]
+    assert board.winner.unused_seeds == board.winner.on_unused_seeds.b.seeds == [8, 9, 10]
     assert board.winner.on_unused_seeds.verdict.verdict == "better"
     assert board.winner.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
     assert any("with fresh seeds, which had no influence on the choice" in line for line in sentences(board))
 
 
 def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_that_it_shares(known):
-    known("HEAD")
-    known("other seed of samples", {"sample.seed": 5})
-    known("the same")
+    for name, changes in {"HEAD": {}, "other seed of samples": {"sample.seed": 5}, "the same": {}}.items():
+        known(name, changes)
     board = leaderboard("HEAD", "gpt")
     assert board.table["also"].tolist() == [["other seed of samples", "the same"]]
     said = sentences(board)
@@ -86,13 +75,13 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
 
 def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
     known("HEAD")
-    known("b", {"model.n_head": 1}, effect=-0.1)
+    known("better", {"model.n_head": 1}, effect=-0.1)
     assert leaderboard("HEAD", "gpt").winner is None
-    del known.made["b"]
+    better = known.made.pop("better")
     known("worse", {"model.n_head": 8}, effect=0.1)
     known("worst", {"model.n_head": 2}, effect=0.2)
     assert leaderboard("HEAD", "gpt").winner is None
-    known("better", {"model.n_head": 1}, effect=-0.1)
+    known.made["better"] = better
     board = leaderboard("HEAD", "gpt")
     assert (board.winner.best.names, board.winner.luck) == (["better"], None)  # there is no noise floor
     said = "\n".join(sentences(board))
@@ -109,17 +98,11 @@ def test_each_text_is_ranked_by_itself_and_the_best_is_that_of_the_baselines_tex
     for name, effect in (("easier", -2.0), ("easiest", -2.1)):
         known(name, {"download.corpus": "tinyshakespeare", "model.n_head": 1 + len(name)}, effect=effect, about=OTHER)
     board = leaderboard("HEAD", "gpt")
-    assert [[each.name for each in rows["setting"]] for rows in board.texts] == [
-        ["better", "HEAD"],
-        ["easiest", "easier"],
-    ]
-    assert board.texts[1]["comparison"].tolist() == [None, None]
-    assert "easiest" not in "\n".join(sentences(board))
     found = to_json(board, ["val"])
     assert [row["experiments"] for row in found["rows"]] == [["better"], ["HEAD"]]
     [other] = found["other_texts"]
     assert other["text"] == "tinyshakespeare, 1,313 characters of val"
-    assert [row["experiments"] for row in other["rows"]] == [["easiest"], ["easier"]]
+    assert [(row["experiments"], row["verdict"]) for row in other["rows"]] == [(["easiest"], None), (["easier"], None)]
     print_leaderboard(board, 0, with_test=False, as_json=False)
     ours, theirs = capsys.readouterr().out.split("Experiments on another text")
     assert "easiest" not in ours
@@ -137,10 +120,12 @@ def test_one_training_under_several_names_is_one_row_with_all_of_them(known):
     assert (row["experiments"], row["also"]) == (["elfin-vent", "third"], ["gushy-jaws"])
 
 
-def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known):
+def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known, monkeypatch):
     known("HEAD")
     known("window", {"model.n_head": 1}, about={"window": {"length": 32, "stride": 16, "context": "own work"}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
+    waiting = SimpleNamespace(name="next", why="queued")
+    monkeypatch.setattr("bukva.compare.comparison.unfinished", lambda: [waiting])
     board = leaderboard("HEAD", "gpt")
     assert sorted(board.table["experiments"]) == [["HEAD"], ["window"]]
     assert board.table["comparison"].tolist() == [None, None]
@@ -150,6 +135,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
         in said
     )
     assert "Experiments without a result (stage evaluate has not run): partial." in said
+    assert "Experiments without a result (queued): next." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(
         BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline\. Run `make repro`"

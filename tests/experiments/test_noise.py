@@ -7,7 +7,6 @@ from experiments.made import result
 
 from bukva.compare import records
 from bukva.compare.groups import groups
-from bukva.compare.records import looks_at_test
 from bukva.core.errors import BukvaError
 
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
@@ -23,9 +22,10 @@ def project(tmp_path, monkeypatch):
 def seeds(tmp_path):
     """A function that makes a group of k seeds of a configuration."""
 
-    def make(k, where="a", **changes):
+    def make(k, **changes):
+        folder = tmp_path / f"{k} {changes}"
         made = [
-            result(tmp_path / where, f"s{seed}", {"train_gpt.seed": seed, **changes}, val=VAL[seed], test=TEST[seed])
+            result(folder, f"s{seed}", {"train_gpt.seed": seed, **changes}, val=VAL[seed], test=TEST[seed])
             for seed in range(k)
         ]
         (group,) = groups(made, "gpt")
@@ -34,19 +34,15 @@ def seeds(tmp_path):
     return make
 
 
-def content(project):
-    return (project / records.FILE).read_bytes()
-
-
 def test_the_floor_of_a_family_pools_the_variances_of_groups_by_their_degrees_of_freedom(project, seeds):
-    four, two = seeds(4), seeds(2, "two", **{"model.n_head": 2})
-    adamw = seeds(3, "adamw", **{"train_gpt.optimizer": "adamw"})
+    four, two = seeds(4), seeds(2, **{"model.n_head": 2})
+    adamw = seeds(3, **{"train_gpt.optimizer": "adamw"})
     assert records.merge([four, two, adamw])
-    together = content(project)
+    together = (project / records.FILE).read_bytes()
     (project / records.FILE).unlink()
     for group in (two, adamw, four):
         records.merge([group])
-    assert content(project) == together
+    assert (project / records.FILE).read_bytes() == together
     assert records.floor(adamw.family, "val").df == 2
     assert records.floor("unknown", "val").df == 0
     for split, scores in (("val", VAL), ("test", TEST)):
@@ -56,20 +52,19 @@ def test_the_floor_of_a_family_pools_the_variances_of_groups_by_their_degrees_of
 
 
 def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
-    assert not records.merge([seeds(1, "one")])
+    assert not records.merge([seeds(1)])
     assert not (project / records.FILE).exists()
-    assert records.merge([seeds(2)])
-    assert records.merge([seeds(4, "more")])
-    before = content(project)
-    assert not records.merge([seeds(3, "fewer")])
-    assert not records.merge([seeds(4, "again")])
-    assert not records.merge([])
-    assert content(project) == before
+    two, three, four = (seeds(k) for k in (2, 3, 4))
+    assert records.merge([two])
+    assert records.merge([four])
+    before = (project / records.FILE).read_bytes()
+    assert not any(records.merge(groups) for groups in ([three], [four], []))
+    assert (project / records.FILE).read_bytes() == before
 
 
 def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_written(project, seeds):
     shared, own = project / records.SHARED, project / records.FILE
-    two, three = seeds(2), seeds(3, "more")
+    two, three = seeds(2), seeds(3)
     assert records.merge([two])
     shared.parent.mkdir()
     own.rename(shared)  # as a team shares it
@@ -88,12 +83,13 @@ def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_writte
 )
 def test_a_damaged_file_is_one_sentence(project, file, remedy):
     (project / file).parent.mkdir()
-    (project / file).write_text("{")
-    with pytest.raises(BukvaError) as error:
-        records.floor("family", "val")
-    assert str(error.value) == f"{file} is not a valid noise floor file. {remedy}."
+    for content in ("{", "{}", '{"groups": [{"k": 3}]}'):
+        (project / file).write_text(content)
+        with pytest.raises(BukvaError) as error:
+            records.floor("family", "val")
+        assert str(error.value) == f"{file} is not a valid noise floor file. {remedy}."
 
 
 def test_each_text_has_its_own_count(project):
-    assert [looks_at_test(text, more=1) for text in "aab"] == [1, 2, 1]
-    assert [looks_at_test(text) for text in "abc"] == [2, 1, 0]
+    assert [records.looks_at_test(text, more=1) for text in "aab"] == [1, 2, 1]
+    assert [records.looks_at_test(text) for text in "abc"] == [2, 1, 0]

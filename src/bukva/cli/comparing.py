@@ -11,7 +11,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.params import read_params
 
 if TYPE_CHECKING:
-    from bukva.compare.ledger import Try
+    from bukva.compare.judge import Try
 
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -83,11 +83,12 @@ def experiments(
     json: Json = False,
 ) -> None:
     """List all experiments, best first. The verdicts compare them with the baseline on the validation split."""
-    from bukva.compare import leaderboard, records
+    from bukva.compare import records
+    from bukva.compare.comparison import leaderboard
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
 
-    board = leaderboard.leaderboard(baseline or default_baseline(), model)
+    board = leaderboard(baseline or default_baseline(), model)
     digests = [rows["setting"].iloc[0].result.about["text"].get("test", "") for rows in board.texts]
     seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
@@ -165,11 +166,10 @@ def judge(
     """
     from bukva.compare import judge as court
     from bukva.compare import records
-    from bukva.compare.ledger import read_ledger
     from bukva.report import judge as show
     from bukva.report.comparison import print_comparisons
 
-    ledger, names = read_ledger(), names or []
+    ledger, names = court.read_ledger(), names or []
     print_line = (lambda _: None) if json else partial(print, flush=True)
     if len(names) > 2:
         raise BukvaError(
@@ -198,14 +198,14 @@ def judge(
     elif not names:
         show.print_ledger(ledger, as_json=json)
     elif give_up:
-        show.print_try(court.give_up(names[-1], ledger), read_ledger() or ledger, as_json=json)
+        show.print_try(court.give_up(names[-1], ledger), court.read_ledger() or ledger, as_json=json)
         raise typer.Exit(JUDGED["discard"])
     elif names[-1] == ledger.first.name:
         court.complete_baseline(ledger, print_line)
     else:
         judged = court.judge(names[-1], ledger, print_line)
         _save_in_mlflow(names[-1], judged)
-        show.print_try(judged, read_ledger() or ledger, as_json=json)
+        show.print_try(judged, court.read_ledger() or ledger, as_json=json)
         raise typer.Exit(JUDGED[judged.verdict])
 
 

@@ -1,22 +1,29 @@
-"""Compare experiments: read their scores from git and DVC's cache, and compute a verdict such as "better" for each."""
+"""Compare experiments with a baseline, which gives each a verdict such as "better", and rank all experiments.
+
+Scores on different texts cannot be compared, so experiments that were scored on another text have no verdict.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bukva.compare import records
-from bukva.compare.groups import Member, Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
+from bukva.compare.groups import Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.settings import SettingsVerdict, compare_settings, correct
+from bukva.compare.statistics.settings import MIN_SEEDS, SettingsVerdict, compare_settings, correct, expected_luck
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.core.errors import BukvaError
 from bukva.project.lock import all_sources, sources
-from bukva.project.revisions import Revision, experiments, head
+from bukva.project.revisions import Revision, experiments, head, resolve, unfinished
 from bukva.project.stages import trained_models
 from bukva.text.tokenizers import TOKENIZERS
+
+SPLIT = "val"  # the split of the leaderboard
 
 # value of split.strategy -> description of the held-out text
 REACH = {
@@ -29,24 +36,16 @@ REACH = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Comparison of setting B with setting A on one split.
-
-    changed: parameters that differ, by dotted name, as (value in A, value in B). A value is None if A or B does not
-        have the parameter. The seed of the compared model is left out.
-    code: paths of the files and folders of code that differ between A and B.
-    authors: difference on the works of each author; None if there are fewer than two authors, or if A and B have equal
-        scores.
-    remarks: sentences for the user that help to read the verdict.
-    """
+    """Comparison of setting B with setting A on one split."""
 
     a: Setting
     b: Setting
     split: str
     verdict: SettingsVerdict
-    changed: Mapping[str, tuple[Any, Any]]
-    code: Sequence[str]
-    authors: Authors | None
-    remarks: Sequence[str]
+    changed: Mapping[str, tuple[Any, Any]]  # see `changed_params`
+    code: Sequence[str]  # see `changed_code`
+    authors: Authors | None  # None if there are fewer than two authors, or if A and B have equal scores
+    remarks: Sequence[str]  # sentences for the user that help to read the verdict
 
     @property
     def same_settings(self) -> bool:
@@ -57,16 +56,11 @@ class Comparison:
 def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
     """Compare each experiment in `names` with the first one. The p-values are corrected for the number of comparisons.
 
-    Each experiment is represented by its mean score over all trainings that differ from it only in the seed. There is
-    one exception: if all experiments in `names` differ only in the seed, each is compared alone, and `seeds` has no
-    effect.
+    Each experiment is represented by its mean score over all trainings that differ from it only in the seed, or over
+    those with one of `seeds`. But if all experiments in `names` differ only in the seed, each is compared alone.
 
-    seeds: use only the trainings with these seeds; if empty, use all. Leave out the seeds on which an experiment was
-        selected as the best, because on these seeds it looks better than it is.
-
-    Raises:
-        BukvaError: a name is unknown or has no complete result; the model, the split or a training with one of `seeds`
-            does not exist; or the scores cannot be compared. The message gives the reason.
+    BukvaError is raised, with the reason, if a name is unknown or has no complete result; if the model, the split or a
+    training with one of `seeds` does not exist; or if the scores cannot be compared.
     """
     results = results_of(names)
     for result in results:
@@ -74,31 +68,24 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
         if why := why_incomparable(results[0], result, split):
             raise BukvaError(why)
     known = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
-    chosen = [_member(result, known) for result in results]
-    one_group = len({group.key for group, _ in chosen}) == 1
-    settings = [
-        replace(group, name=name, members=(member,) if one_group else _with_seeds(group.members, seeds, name))
-        for name, (group, member) in zip((result.revision.name for result in results), chosen, strict=True)
+    own = [
+        next(each for each in known if any(result in member.results for member in each.members)) for result in results
     ]
+    settings = []
+    for result, setting in zip(results, own, strict=True):
+        if all(each is own[0] for each in own):
+            members = [member for member in setting.members if result in member.results]
+        else:
+            members = [member for member in setting.members if not seeds or member.seed in seeds]
+        name = result.revision.name
+        if not members:
+            raise BukvaError(
+                f"{name} was not trained with seed {' or '.join(map(str, seeds))}. It was trained with these seeds: "
+                f"{', '.join(map(str, setting.seeds))}."
+            )
+        settings.append(replace(setting, name=name, members=members))
     floor = records.floor(known[0].family, split, known)
     return compare_all([(settings[0], other) for other in settings[1:]], split, floor)
-
-
-def _member(result: Result, settings: Sequence[Setting]) -> tuple[Setting, Member]:
-    """Return the setting that contains a result, and the training (member) of this setting that the result uses."""
-    name = result.revision.name
-    return next((setting, member) for setting in settings for member in setting.members if name in member.names)
-
-
-def _with_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) -> tuple[Member, ...]:
-    chosen = tuple(member for member in members if not seeds or member.seed in seeds)
-    if not chosen:
-        known = ", ".join(str(member.seed) for member in members)
-        raise BukvaError(
-            f"{name} was not trained with seed {' or '.join(map(str, seeds))}. It was trained with these seeds: "
-            f"{known}."
-        )
-    return chosen
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
@@ -109,10 +96,7 @@ def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Flo
 
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
-    """Compare B with A, whose scores must be comparable (see `groups.why_incomparable`).
-
-    If A or B has fewer than three seeds, `floor` is used: the standard deviation between the scores of different seeds.
-    """
+    """Compare B with A, whose scores must be comparable. `floor` is used if A or B has fewer than three seeds."""
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
     pairable = same_numerics and a.parameters == b.parameters
@@ -125,12 +109,15 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
         changed=changed_params(a.result, b.result, a.model),
         code=changed_code(a.result, b.result, a.model),
         authors=_authors(a, b, split),
-        remarks=[*_remarks(a, b, verdict, same_numerics=same_numerics), *_reach(a.result, split)],
+        remarks=_remarks(a, b, split, verdict, same_numerics=same_numerics),
     )
 
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
-    """Return the parameters that differ between two results, as `Comparison.changed`."""
+    """Return the parameters that differ between two results, by dotted name, as (value in A, value in B).
+
+    A value is None if A or B does not have the parameter. The seed of the compared model is left out.
+    """
     params_a, params_b = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*params_a, *params_b]) if key != seed_name(model)]
     return {key: (params_a.get(key), params_b.get(key)) for key in keys if params_a.get(key) != params_b.get(key)}
@@ -156,11 +143,13 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
     return by_author(sums[0], sums[1], works, names) if np.any(sums[0] != sums[1]) else None
 
 
-def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics: bool) -> list[str]:
+def _remarks(a: Setting, b: Setting, split: str, verdict: SettingsVerdict, *, same_numerics: bool) -> list[str]:
     remarks = []
     if tokenizer_of(a.result) != tokenizer_of(b.result):
-        units = [TOKENIZERS[tokenizer_of(each.result)[0]].unit for each in (a, b)]
-        windows = [f"{each.result.about['window']['length']} {unit}s" for each, unit in zip((a, b), units, strict=True)]
+        windows = [
+            f"{each.result.about['window']['length']} {TOKENIZERS[tokenizer_of(each.result)[0]].unit}s"
+            for each in (a, b)
+        ]
         remarks.append(
             "The tokenizers differ. A and B are still scored on the same characters, because the bits of a token are "
             f"divided equally among its characters. The windows are {windows[0]} in A and {windows[1]} in B."
@@ -178,12 +167,127 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics:
     elif verdict.method == "paired" and len(a.seeds) != len(b.seeds):
         seeds = ", ".join(map(str, verdict.seeds_a))
         remarks.append(f"Seeds are paired, so both verdicts use only the seeds that A and B have in common: {seeds}.")
+    strategy = str(a.result.flat_params.get("split.strategy"))
+    if strategy in REACH:
+        text = REACH[strategy].format(author=a.result.author_word)
+        remarks.append(f"The {split} text is {text} (split.strategy={strategy}). The verdicts hold only for such text.")
     return remarks
 
 
-def _reach(result: Result, split: str) -> list[str]:
-    strategy = result.flat_params.get("split.strategy")
-    if strategy not in REACH:
-        return []
-    text = REACH[strategy].format(author=result.author_word)
-    return [f"The {split} text is {text} (split.strategy={strategy}). The verdicts hold only for such text."]
+# ---- the leaderboard
+
+
+@dataclass(frozen=True, eq=False)
+class Winner:
+    """The best of several settings, which looks better than it is because it was chosen by its score."""
+
+    best: Setting
+    n_settings: int  # from which the best one was chosen, without the baseline
+    # gain in bits per character that the best of `n_settings` equally good settings would have on average by chance;
+    # None if the noise floor is unknown
+    luck: float | None
+    unused_seeds: Sequence[int]  # that only the best has; usually, they were added after it had been chosen
+    on_unused_seeds: Comparison | None  # with the baseline; None if there are fewer than three unused seeds
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """All settings, and what can be said about the best one.
+
+    `table` has one row per setting. The settings that were scored on the val text of the baseline come first, and those
+    of each text are sorted from the best to the worst. The columns:
+        setting, text: the setting, and the digest of its val text.
+        experiments, also: the name of the first experiment of each training, and the other names.
+        changed: parameters that differ from the baseline, by dotted name, with the values of this setting.
+        val: bits per character on val of each training.
+        comparison: comparison with the baseline on val, corrected for the number of compared settings; None for the
+            baseline and for settings that cannot be compared.
+        refusal: message that says why a setting on the same text cannot be compared, or "".
+        seeds, parameters, chars_seen, seconds: the seeds, and the cost of one training (see `Setting`).
+    """
+
+    baseline: Setting
+    table: pd.DataFrame
+    winner: Winner | None  # None if fewer than two settings were compared, or if none is better than the baseline
+    floor: Floor  # from which the noise floor on val is computed
+    without_result: Sequence[tuple[str, str]]  # name and reason of each experiment that has no complete result
+
+    @property
+    def texts(self) -> list[pd.DataFrame]:
+        """Return the rows of each val text, beginning with the val text of the baseline."""
+        return [rows for _, rows in self.table.groupby("text", sort=False)]
+
+
+def leaderboard(baseline: str, model: str) -> Leaderboard:
+    """Rank all experiments, including `baseline`, by the score of `model` on val.
+
+    BukvaError is raised if the baseline is unknown, has no complete result, or has no model with this name.
+    """
+    results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
+    if not results[0].is_complete:
+        raise BukvaError(f"{baseline}: {_problem(results[0])}, so there is no baseline. Run `make repro`.")
+    check_has(results[0], model, SPLIT)
+    settings = groups(results, model)
+    first = settings[0]  # the baseline
+    floor = records.floor(first.family, SPLIT, settings)
+    refusals = {
+        setting.key: why_incomparable(first.result, setting.result, SPLIT)
+        for setting in settings
+        if _text(setting) == _text(first)
+    }
+    pairs = [(first, setting) for setting in settings[1:] if refusals.get(setting.key) == ""]
+    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
+    order = list(dict.fromkeys(map(_text, settings)))
+    rows = [
+        {
+            "setting": setting,
+            "text": _text(setting),
+            "experiments": setting.names,
+            "also": [name for name in setting.other_names if name not in setting.names],
+            "changed": {key: value for key, (_, value) in changed_params(first.result, setting.result, model).items()},
+            SPLIT: setting.scores(SPLIT),
+            "comparison": compared.get(setting.key),
+            "refusal": refusals.get(setting.key, ""),
+            **{name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")},
+        }
+        for setting in sorted(settings, key=lambda setting: (order.index(_text(setting)), _mean(setting)))
+    ]
+    return Leaderboard(
+        baseline=first,
+        table=pd.DataFrame(rows, dtype=object),  # not float, which would turn None into NaN
+        winner=_winner(first, [comparison.b for comparison in compared.values()], floor),
+        floor=floor,
+        without_result=[
+            *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
+            *((state.name, state.why) for state in unfinished()),
+        ],
+    )
+
+
+def _winner(baseline: Setting, compared: Sequence[Setting], floor: Floor) -> Winner | None:
+    best = min(compared, key=_mean, default=baseline)
+    if len(compared) < 2 or _mean(best) >= _mean(baseline):
+        return None
+    others = {seed for setting in compared if setting is not best for seed in setting.seeds}
+    unused = [member for member in best.members if member.seed not in others]
+    n_used = max(1, len(best.members) - len(unused))  # number of seeds that the choice is based on
+    is_tested = len(unused) >= MIN_SEEDS
+    return Winner(
+        best=best,
+        n_settings=len(compared),
+        luck=expected_luck(len(compared), floor.sd / n_used**0.5) if floor.known else None,
+        unused_seeds=[member.seed for member in unused],
+        on_unused_seeds=compare_two(baseline, replace(best, members=unused), SPLIT, floor) if is_tested else None,
+    )
+
+
+def _text(setting: Setting) -> str:
+    return str(setting.result.about["text"][SPLIT])
+
+
+def _mean(setting: Setting) -> float:
+    return fmean(setting.scores(SPLIT))
+
+
+def _problem(result: Result) -> str:
+    return result.problem or "its scores are not in DVC's cache (run `dvc pull` or repeat the experiment)"

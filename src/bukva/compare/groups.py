@@ -5,7 +5,7 @@ its seed; the digests of the code, pinned packages and texts that these stages r
 comment in the code of the model makes another setting, and another seed of the bigram makes none of the GPT.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -31,45 +31,27 @@ TEXT_SECTIONS = "download", "clean", "split"  # sections of params.yaml that dec
 class Member:
     """One training of a model. Several results share it if they differ only in parameters of later stages."""
 
-    result: Result  # the first result that uses the training
+    results: Sequence[Result]
     seed: int
     numerics: str  # digest of the package versions, processor, precision and threads
-    names: tuple[str, ...]  # of all results that use the training
-    differing: Mapping[str, str]  # name -> "key=value, ...", the parameters that differ from those of `result`
 
-
-class Durations:
-    """Durations of the trainings of one model, from the journals of this project, which are read once."""
-
-    def __init__(self, model: str) -> None:
-        self._stage = trained_models()[model].stage
+    @property
+    def result(self) -> Result:
+        """First result that uses the training."""
+        return self.results[0]
 
     @cached_property
-    def _trainings(self) -> list[Journal]:
-        starts = ((journal, journal.start) for journal in read_journals())
-        return [journal for journal, start in starts if start["stage"] == self._stage and not start["restored"]]
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(result.revision.name for result in self.results))
 
-    def of(self, result: Result) -> float | None:
-        """Return the seconds of the newest finished training with the parameters of `result`, or None.
-
-        If the training was interrupted and resumed, the durations of all its executions are added.
-        """
-        sections = ("download", "clean", "tokenize", "split", *stages()[self._stage].sections)
-        wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
-        seconds = None
-        for journal in reversed(self._trainings):
-            if wanted.items() <= journal.start["params"].items():
-                status, ended_at = journal.status()
-                if status == "FINISHED" and seconds is not None:
-                    break  # this execution finished an earlier training
-                if ended_at is not None and (status == "FINISHED" or seconds is not None):
-                    seconds = (seconds or 0) + (ended_at - journal.start["at"]) / 1000
-        return seconds
-
-
-def stage_seconds(result: Result, model: str) -> float | None:
-    """Return the seconds that the training of `model` took (see `Durations.of`)."""
-    return Durations(model).of(result)
+    @property
+    def differing(self) -> dict[str, str]:
+        """Parameters that differ from those of `result`, as "key=value, ...", by the name of the other result."""
+        first, differing = self.result.flat_params, {}
+        for other in self.results[1:]:
+            if items := [f"{key}={value}" for key, value in other.flat_params.items() if first.get(key) != value]:
+                differing[other.revision.name] = ", ".join(items)
+        return differing
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +65,8 @@ class Setting:
     model: str
     key: str  # digest of everything that is equal in all trainings of the setting
     family: str  # digest of held-out text, model and optimizer; one noise floor holds for a family
-    members: tuple[Member, ...]
-    durations: Durations
+    members: Sequence[Member]
+    trainings: Sequence[Journal]  # of the model, in this project
 
     @property
     def result(self) -> Result:
@@ -118,7 +100,7 @@ class Setting:
     @cached_property
     def seconds(self) -> float | None:
         """Median duration of the trainings in seconds; None if this project has recorded no duration."""
-        durations = [self.durations.of(member.result) for member in self.members]
+        durations = [_seconds(member.result, self.model, self.trainings) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
 
@@ -138,35 +120,19 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
 
     Results that are incomplete or have no scores of `model` are skipped.
     """
-    by_key = dict[str, list[Result]]()
+    by_key: dict[str, dict[tuple[int, str], list[Result]]] = {}
     for result in results:
         if result.is_complete and f"{model}/val.npy" in result.scores:
-            by_key.setdefault(_key(result, model), []).append(result)
-    durations = Durations(model)
-    return [_setting(key, members, model, durations) for key, members in by_key.items()]
-
-
-def _setting(key: str, results: list[Result], model: str, durations: Durations) -> Setting:
-    by_training: dict[tuple[int, str], list[Result]] = {}
-    for result in results:
-        numerics = digest(result.about["models"][model]["numerics"])
-        by_training.setdefault((seed_of(result.lock, model), numerics), []).append(result)
-    members = tuple(
-        Member(same[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in same)), _differing(same))
-        for (seed, numerics), same in sorted(by_training.items(), key=lambda item: item[0])
-    )
-    optimizer = results[0].params[f"train_{model}"].get("optimizer", "adamw")  # which the bigram always has
-    family = digest([results[0].about["text"], model, optimizer])
-    return Setting(members[0].names[0], model, key, family, members, durations)
-
-
-def _differing(results: list[Result]) -> dict[str, str]:
-    first = results[0].flat_params
-    changed = {
-        result.revision.name: [f"{key}={value}" for key, value in result.flat_params.items() if first.get(key) != value]
-        for result in results
-    }
-    return {name: ", ".join(items) for name, items in changed.items() if items}
+            training = seed_of(result.lock, model), digest(result.about["models"][model]["numerics"])
+            by_key.setdefault(_key(result, model), {}).setdefault(training, []).append(result)
+    journals, settings = _trainings(model), []
+    for key, trainings in by_key.items():
+        members = [Member(trainings[seed, numerics], seed, numerics) for seed, numerics in sorted(trainings)]
+        first = members[0].result
+        optimizer = first.params[f"train_{model}"].get("optimizer", "adamw")  # which the bigram always has
+        family = digest([first.about["text"], model, optimizer])
+        settings.append(Setting(members[0].names[0], model, key, family, members, journals))
+    return settings
 
 
 def _key(result: Result, model: str) -> str:
@@ -184,6 +150,31 @@ def seed_name(model: str) -> str:
 
 def seed_of(lock: StageRecords, model: str) -> int:
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
+
+
+def stage_seconds(result: Result, model: str) -> float | None:
+    """Return the seconds of the newest finished training of `model` with the parameters of a result, or None."""
+    return _seconds(result, model, _trainings(model))
+
+
+def _trainings(model: str) -> list[Journal]:
+    stage = trained_models()[model].stage
+    return [each for each in read_journals() if each.start["stage"] == stage and not each.start["restored"]]
+
+
+def _seconds(result: Result, model: str, trainings: Sequence[Journal]) -> float | None:
+    sections = "download", "clean", "tokenize", "split", *stages()[trained_models()[model].stage].sections
+    wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
+    seconds = None
+    for journal in reversed(trainings):
+        if wanted.items() <= journal.start["params"].items():
+            status, ended_at = journal.status()
+            if status == "FINISHED" and seconds is not None:
+                break  # this execution finished an earlier training
+            # the durations of an interrupted training and of its last execution are added
+            if ended_at is not None and (status == "FINISHED" or seconds is not None):
+                seconds = (seconds or 0) + (ended_at - journal.start["at"]) / 1000
+    return seconds
 
 
 # ---- check whether results can be compared
@@ -208,21 +199,21 @@ def why_incomparable(a: Result, b: Result, split: str) -> str:
     """
     names = f"{b.revision.name} and {a.revision.name}"
     if a.about["text"][split] != b.about["text"][split]:
+        theirs = a.flat_params
+        differing = [
+            f"{key}: {value} and {theirs.get(key)}"
+            for key, value in b.flat_params.items()
+            if key.partition(".")[0] in TEXT_SECTIONS and value != theirs.get(key)
+        ]
+        named = f" ({', '.join(differing)})" if differing else ""
         return (
-            f"{names} were scored on different {split} texts{_settings_of_texts(a, b)}, so their scores cannot be "
-            "compared. Compare experiments with the same text, cleaning rules and split."
+            f"{names} were scored on different {split} texts{named}, so their scores cannot be compared. Compare "
+            "experiments with the same text, cleaning rules and split."
         )
     for part, (reason, remedy) in REMEDIES.items():
         if tokenizer_of(a) == tokenizer_of(b) and a.about[part] != b.about[part]:
             return f"{names} cannot be compared, because {reason}. {remedy}."
     return ""
-
-
-def _settings_of_texts(a: Result, b: Result) -> str:
-    keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
-    differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
-    named = ", ".join(f"{key}: {b.flat_params[key]} and {a.flat_params.get(key)}" for key in differing)
-    return f" ({named})" if named else ""
 
 
 def tokenizer_of(result: Result) -> tuple[str, int | None]:

@@ -2,25 +2,29 @@
 
 Each tested change is a try: an experiment that is compared with the baseline. A try that is kept is the baseline of the
 next try. A try is trained with 1, 2, 4 or 8 seeds, depending on how soon the verdict is clear (`statistics.judging`).
+
+The ledger is a file of JSON lines with every try and its verdict. Lines are only appended. Git tracks the file, so
+everybody can see how many tries there were. A copy in .bukva survives the `git checkout` or `git reset` with which a
+loop undoes a try.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from bukva.compare import records
-from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_all
+from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
-from bukva.compare.ledger import COPY, DIGITS, FILE, Ledger, Trained, Try, append
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Estimate
-from bukva.compare.statistics.judging import LOOKS, Look, decide, noise_floor
+from bukva.compare.statistics.judging import LOOKS, Look, decide, next_level, noise_floor
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root
+from bukva.core.files import project_root, write_text
 from bukva.core.params import read_yaml
 from bukva.core.words import count
 from bukva.project.cache import digests
@@ -28,27 +32,154 @@ from bukva.project.commands import assignments_for, run_experiment
 from bukva.project.lock import LOCK, PARAMS, all_sources, changes
 from bukva.project.revisions import Revision, experiments, free_name, git
 
-SPLIT = "val"
 # code that a try may change; other code affects which text is scored, or how it is scored
 EDITABLE = (
     "src/bukva/models", "src/bukva/training", "src/bukva/backends",
     "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
 )  # fmt: skip
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
-LOG = Path(".bukva/judge.log")
+FILE, COPY, LOG = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl"), Path(".bukva/judge.log")
+DIGITS = 6  # decimal places of a number in bits
 
 PrintLine = Callable[[str], None]
+
+# ---- the ledger
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A setting: the name that the user gave, the key of its `Setting`, and bits per character on val by seed."""
+
+    name: str
+    key: str
+    seeds: Sequence[int] = ()
+    bits: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Try:
+    """A change of parameters or code, and the last test of this change against the baseline."""
+
+    number: int  # 1 for the first try of the ledger
+    trained: Trained
+    against: str  # name of the baseline
+    changed: Mapping[str, Sequence[Any]]  # dotted name of a parameter -> value in the baseline, value in this try
+    code: Sequence[str]  # files and folders of code that differ from the baseline
+    verdict: str = ""  # keep, discard or cannot tell; "" until there is one
+    difference: float = 0.0  # try minus baseline on val, with its standard error and degrees of freedom
+    se: float = 0.0
+    df: float = 0.0
+    text_se: float = 0.0  # standard error from the choice of the text alone
+    p: float = 1.0  # smallest of the looks that may keep this try, each corrected for the number of looks
+    level: float = 0.0  # at which the try was tested
+
+    @property
+    def kept(self) -> bool:
+        return self.verdict == "keep"
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bounds of the 95 % interval of the difference from the baseline."""
+        return Estimate(self.difference, self.se, self.df).interval
+
+    @property
+    def change_summary(self) -> str:
+        """Changed parameters and code as "key=value, path, ..."; "nothing" if there are no changes."""
+        settings = [f"{key}={after}" for key, (_, after) in self.changed.items()]
+        return ", ".join([*settings, *self.code]) or "nothing"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All tries of a ledger file."""
+
+    level: float  # upper limit of the expected fraction of wrong decisions among all decisions to keep a try
+    model: str  # whose scores decide
+    first: Trained  # baseline with which the ledger began
+    baseline: Trained  # the last try that was kept, or `first`
+    tries: Sequence[Try] = ()
+    final: Mapping[str, Any] = field(default_factory=dict)  # {"verdict": that on test}; the ledger is then closed
+
+    @property
+    def decided(self) -> list[Try]:
+        return [each for each in self.tries if each.verdict]
+
+    @property
+    def open(self) -> Try | None:
+        """The try that has no verdict yet. At most one try can be open."""
+        return next((each for each in self.tries if not each.verdict), None)
+
+    @property
+    def next_level(self) -> float:
+        return next_level([each.p for each in self.decided], [each.kept for each in self.decided], self.level)
+
+    @property
+    def n_trainings(self) -> int:
+        """Number of trainings so far, including those of the first baseline."""
+        # a kept try becomes the baseline, which is trained with all seeds
+        tried = [LOOKS[-1] if each.kept else len(each.trained.seeds) for each in self.tries]
+        return len(self.first.seeds) + sum(tried)
+
+
+def read_ledger() -> Ledger | None:
+    """Return the ledger, or None if the project has none. BukvaError: a line is not valid, or the copy is different."""
+    ledger = None
+    for number, text in enumerate(_lines(), start=1):
+        try:
+            line = json.loads(text)
+            match line.pop("event"), ledger:
+                case "start", None:
+                    baseline = Trained(**line["baseline"])
+                    ledger = Ledger(line["level"], line["model"], baseline, baseline)
+                case "try" | "verdict" as event, Ledger():
+                    made = Try(**{**line, "trained": Trained(**line["trained"])})
+                    before = ledger.tries if event == "try" else ledger.tries[:-1]  # a verdict is on the last try
+                    baseline = made.trained if made.kept else ledger.baseline
+                    ledger = replace(ledger, tries=[*before, made], baseline=baseline)
+                case "baseline", Ledger():
+                    ledger = replace(ledger, baseline=Trained(**line["baseline"]))
+                case "final", Ledger():
+                    ledger = replace(ledger, final=line)
+                case _:
+                    raise ValueError(text)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            message = f"Line {number} of {FILE} is not valid. Run `git checkout {FILE}` to restore the file."
+            raise BukvaError(message) from None
+    return ledger
+
+
+def _lines() -> list[str]:
+    """Return the lines of the ledger file or of its copy, whichever has more lines."""
+    files = [project_root() / path for path in (FILE, COPY)]
+    shorter, longer = sorted(
+        (file.read_text(encoding="utf-8").splitlines() if file.is_file() else [] for file in files), key=len
+    )
+    if longer[: len(shorter)] != shorter:
+        raise BukvaError(
+            f"{FILE} and {COPY} have different lines, so they belong to two different ledgers. Delete {COPY} to "
+            f"continue with {FILE}, or delete both to begin a new ledger."
+        )
+    return longer
+
+
+def _append(event: str, values: Mapping[str, Any]) -> Ledger:
+    """Append a line to the ledger file, and return the new ledger."""
+    lines = [*_lines(), json.dumps({"event": event, **values}, ensure_ascii=False)]
+    for path in (COPY, FILE):
+        write_text(project_root() / path, "".join(f"{line}\n" for line in lines))
+    ledger = read_ledger()
+    assert ledger is not None
+    return ledger
+
+
+# ---- commands
 
 
 def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
-    level: upper limit of the expected fraction of wrong decisions among all decisions to keep a try, such as 0.1.
-    tried: name of the experiment that will be judged first. It is checked before the baseline is trained.
-
-    Raises:
-        BukvaError: `level` is not between 0 and 1, an experiment has no result, the first try cannot be judged, or a
-            training fails.
+    `tried` is the experiment that will be judged first. BukvaError is raised before the training if `level` is not
+    between 0 and 1, an experiment has no result, or `tried` cannot be judged.
     """
     if not 0 < level < 1:
         raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
@@ -68,23 +199,20 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
         "(--level)."
     )
     trained = _trained(_with_seeds(baseline, LOOKS[-1], print_line), LOOKS[-1])
-    return append("start", level=level, model=model, baseline=asdict(trained))
+    return _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
     If the same parameters and code were tested before, return the old verdict. An experiment that is kept becomes the
-    baseline, and is trained with further seeds until it has 8.
-
-    Raises:
-        BukvaError: the experiment has no result, differs from the baseline only in the seed, or changes how scores are
-            computed; another experiment has no verdict yet; the ledger is closed; or a training fails.
+    baseline, and is trained with further seeds until it has 8. BukvaError is raised if the experiment cannot be judged,
+    another one has no verdict yet, the ledger is closed, or a training fails.
     """
-    waiting = ledger.open and ledger.open.trained
+    waiting = ledger.open.trained if ledger.open else None
     # a commit may have given the name of a try without a verdict to another result
-    tried = _recorded(waiting, ledger.model) if waiting and waiting.name == name else _setting(name, ledger.model)
-    known = ledger.find(tried.key)
+    tried = _setting(name, ledger.model, waiting.key if waiting and waiting.name == name else "")
+    known = next((each for each in ledger.tries if each.trained.key == tried.key), None)
     if known and known.verdict:
         print_line(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
         complete_baseline(ledger, print_line)
@@ -96,31 +224,65 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
         )
     if not known:
         _check_none_open(ledger)
-    baseline = _recorded(ledger.baseline, ledger.model)
+    baseline = _setting(ledger.baseline.name, ledger.model, ledger.baseline.key)
     _check_try(baseline, tried)
     if not known:
         pair = baseline.result, tried.result, ledger.model
         params = {key: list(values) for key, values in changed_params(*pair).items()}
         known = Try(len(ledger.tries) + 1, Trained(name, tried.key), baseline.name, params, changed_code(*pair))
-        append("try", **asdict(known))
+        _append("try", asdict(known))
     decided = _look_until_decided(ledger, known, baseline, tried, print_line)
-    complete_baseline(append("verdict", **asdict(decided)), print_line)
+    complete_baseline(_append("verdict", asdict(decided)), print_line)
     return decided
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the experiment `name` without a decision by its scores, for example because its training fails.
-
-    Raises:
-        BukvaError: no experiment with this name is waiting for a verdict.
-    """
+    """Discard the experiment `name` without a decision by its scores, for example because its training fails."""
     if not ledger.open or ledger.open.trained.name != name:
         raise BukvaError(
             f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
         )
     discarded = replace(ledger.open, verdict="discard")
-    append("verdict", **asdict(discarded))
+    _append("verdict", asdict(discarded))
     return discarded
+
+
+def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
+    """Train the baseline with further seeds until it has 8 seeds, and add the new scores to the ledger."""
+    if len(ledger.baseline.seeds) < LOOKS[-1]:
+        setting = _setting(ledger.baseline.name, ledger.model, ledger.baseline.key)
+        setting = _with_seeds(setting, LOOKS[-1], print_line)
+        _append("baseline", {"baseline": asdict(_trained(setting, LOOKS[-1]))})
+
+
+def selection_bias(ledger: Ledger) -> float:
+    """Return an upper limit of the part of the gain on val that may be due to chance, in bits per character.
+
+    The limit assumes that all decided tries are equally good. It is 0 if no try has been decided.
+    """
+    # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
+    errors = [each.text_se for each in ledger.decided]
+    return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
+
+
+def finish(ledger: Ledger) -> Comparison:
+    """Compare the current baseline with the first baseline on the test split, and close the ledger file.
+
+    BukvaError is raised if no try was kept, a try has no verdict yet, or the scores on test are missing.
+    """
+    _check_none_open(ledger)
+    if ledger.baseline.key == ledger.first.key:
+        raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
+    first, last = (_setting(each.name, ledger.model, each.key) for each in (ledger.first, ledger.baseline))
+    for setting in (first, last):
+        check_has(setting.result, ledger.model, "test")
+    comparison = compare_two(first, last, "test", records.floor(first.family, "test", [first, last]))
+    if not ledger.final:
+        _append("final", {"verdict": comparison.verdict.to_json()})
+    return comparison
+
+
+# ---- one try
 
 
 def _check_none_open(ledger: Ledger) -> None:
@@ -154,8 +316,12 @@ def _check_try(baseline: Setting, tried: Setting) -> None:
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
     """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict."""
-    level = ledger.next_level
-    known = noise_floor(list(ledger.groups.values()), records.floor(baseline.family, SPLIT, without=ledger.groups))
+    level, over_text = ledger.next_level, list[Estimate]()
+    # scores of the baselines and of all tries that have a verdict, by key
+    scored = {
+        each.key: each.bits for each in (*(each.trained for each in ledger.decided), ledger.first, ledger.baseline)
+    }
+    known = noise_floor(list(scored.values()), records.floor(baseline.family, SPLIT, without=scored))
     print_line(
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
@@ -163,10 +329,13 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
 
     def measured() -> Iterator[tuple[Estimate, Sequence[float]]]:
         nonlocal tried
+        units = Units.of(baseline.result.characters.chars[SPLIT])
         for n_seeds in LOOKS:
             tried = _with_seeds(tried, n_seeds, print_line)
             first = _first_seeds(tried, n_seeds)
-            yield _over_text(baseline, first), first.scores(SPLIT)
+            a, b = (setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (baseline, first))  # (G,) bits
+            over_text.append(compare_text(a, b, units).estimate)
+            yield over_text[-1], first.scores(SPLIT)
 
     last = decide(measured(), baseline.scores(SPLIT), known, level, lambda look: print_line(f"  {_line(look)}"))
     return replace(
@@ -176,17 +345,10 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
         difference=round(last.estimate.difference, DIGITS),
         se=round(last.estimate.se, DIGITS),
         df=round(last.estimate.df, 1),
-        text_se=round(_over_text(baseline, _first_seeds(tried, last.n_seeds)).se, DIGITS),
+        text_se=round(over_text[-1].se, DIGITS),
         p=float(f"{last.p:.3g}"),
         level=float(f"{level:.3g}"),
     )
-
-
-def _over_text(a: Setting, b: Setting) -> Estimate:
-    """Return the difference between the mean scores of `b` and `a` on val, b minus a."""
-    units = Units.of(a.result.characters.chars[SPLIT])
-    means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]  # (G,) bits
-    return compare_text(means[0], means[1], units).estimate
 
 
 def _line(look: Look) -> str:
@@ -195,69 +357,25 @@ def _line(look: Look) -> str:
     return f"{count(look.n_seeds, 'seed')}: {size}, p {look.p:.2g}: {look.decision}"
 
 
-def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
-    """Train the baseline with further seeds until it has 8 seeds, and add the new scores to the ledger."""
-    if len(ledger.baseline.seeds) < LOOKS[-1]:
-        setting = _with_seeds(_recorded(ledger.baseline, ledger.model), LOOKS[-1], print_line)
-        append("baseline", baseline=asdict(_trained(setting, LOOKS[-1])))
-
-
-# ---- after all tries
-
-
-def selection_bias(ledger: Ledger) -> float:
-    """Return an upper limit of the part of the gain on val that may be due to chance, in bits per character.
-
-    The limit assumes that all decided tries are equally good. It is 0 if no try has been decided.
-    """
-    # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
-    errors = [each.text_se for each in ledger.decided]
-    return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
-
-
-def finish(ledger: Ledger) -> Comparison:
-    """Compare the current baseline with the first baseline on the test split, and close the ledger file.
-
-    Raises:
-        BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
-    """
-    _check_none_open(ledger)
-    if ledger.baseline.key == ledger.first.key:
-        raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
-    first, last = (_recorded(trained, ledger.model) for trained in (ledger.first, ledger.baseline))
-    for setting in (first, last):
-        check_has(setting.result, ledger.model, "test")
-    [comparison] = compare_all([(first, last)], "test", records.floor(first.family, "test", [first, last]))
-    if not ledger.final:
-        append("final", verdict=comparison.verdict.to_json())
-    return comparison
-
-
 # ---- settings and their seeds
 
 
-def _setting(name: str, model: str) -> Setting:
-    [result] = results_of([name])
-    check_has(result, model, SPLIT)
-    return _with_experiments(name, [result], model)
-
-
-def _with_experiments(name: str, results: Sequence[Result], model: str) -> Setting:
-    """Return `results`, and all finished experiments that differ from them only in the seed, as one setting."""
-    return replace(groups([*results, *read_results(experiments())], model)[0], name=name)
-
-
-def _recorded(trained: Trained, model: str) -> Setting:
-    """Return all trainings with the key of `trained`, whatever its name means since the last commit."""
+def _setting(name: str, model: str, key: str = "", known: Sequence[Result] = ()) -> Setting:
+    """Return all trainings of the setting of `name` or, because a commit may give it to another result, with `key`."""
     commits = git("rev-list", "HEAD", "--", LOCK).decode().split()  # HEAD may have been the baseline
-    results = read_results([*experiments(), *(Revision(commit[:7], commit) for commit in commits)])
-    with suppress(BukvaError):  # the name is unknown
-        results = [*results_of([trained.name]), *results]  # also fetches scores that are not in DVC's cache
+    results = [*known, *read_results([*experiments(), *(Revision(commit[:7], commit) for commit in commits)])]
+    try:
+        results = [*results_of([name]), *results]  # also fetches scores that are not in DVC's cache
+    except BukvaError:
+        if not key:
+            raise
+    if not key:
+        check_has(results[0], model, SPLIT)
     for setting in groups(results, model):
-        if setting.key == trained.key:
-            return replace(setting, name=trained.name)
+        if key in ("", setting.key):
+            return replace(setting, name=name)
     raise BukvaError(
-        f"No experiment has the parameters and the code of {trained.name} in {FILE}. Fetch its scores: "
+        f"No experiment has the parameters and the code of {name} in {FILE}. Fetch its scores: "
         "`dvc pull --all-commits`."
     )
 
@@ -271,26 +389,12 @@ def _first_seeds(setting: Setting, n: int) -> Setting:
     """Return `setting` with one training for each of its first `n` consecutive seeds."""
     of_seed = {member.seed: member for member in setting.members}
     first = min(of_seed)
-    return replace(setting, members=tuple(of_seed[seed] for seed in range(first, first + n)))
+    return replace(setting, members=[of_seed[seed] for seed in range(first, first + n)])
 
 
 def _missing(setting: Setting, n: int) -> list[int]:
     first = min(setting.seeds)
     return [seed for seed in range(first, first + n) if seed not in setting.seeds]
-
-
-def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
-    """Return `setting` after its first `n` consecutive seeds have been trained."""
-    _check_checkout(setting, n)
-    for seed in _missing(setting, n):
-        _train(setting, seed, print_line)
-        setting = _with_experiments(setting.name, [member.result for member in setting.members], setting.model)
-        if seed not in setting.seeds:
-            raise BukvaError(
-                f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
-                f"Commit new files, or run `dvc exp apply {setting.name}`."
-            )
-    return setting
 
 
 def _check_checkout(setting: Setting, n: int) -> None:
@@ -306,9 +410,20 @@ def _check_checkout(setting: Setting, n: int) -> None:
         )
 
 
-def _train(setting: Setting, seed: int, print_line: PrintLine) -> None:
-    """Run an experiment with the parameters of `setting` and another seed, without changing the checkout."""
-    root, name = project_root(), free_name(f"{setting.name}-s{seed}")
-    wanted = {**setting.result.flat_params, seed_name(setting.model): seed}
-    print_line(f"  training seed {seed} as {name} (output: {LOG})")
-    run_experiment(name, assignments_for(read_yaml(root / PARAMS), wanted), "--temp", log=root / LOG)
+def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
+    """Return `setting` after its first `n` consecutive seeds have been trained, without changing the checkout."""
+    _check_checkout(setting, n)
+    root = project_root()
+    for seed in _missing(setting, n):
+        name = free_name(f"{setting.name}-s{seed}")
+        wanted = {**setting.result.flat_params, seed_name(setting.model): seed}
+        print_line(f"  training seed {seed} as {name} (output: {LOG})")
+        run_experiment(name, assignments_for(read_yaml(root / PARAMS), wanted), "--temp", log=root / LOG)
+        trained = [member.result for member in setting.members]
+        setting = _setting(setting.name, setting.model, setting.key, trained)
+        if seed not in setting.seeds:
+            raise BukvaError(
+                f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
+                f"Commit new files, or run `dvc exp apply {setting.name}`."
+            )
+    return setting

@@ -20,8 +20,8 @@ from bukva.core.files import project_root, read_json, write_json
 SHARED = Path("reports/noise_floor.json")  # tracked by git
 FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and the groups of this clone
 LOOKS = Path(".bukva/looks.json")  # digest of a test text -> how often its scores were shown
-SPLITS = "val", "test"
 DIGITS = 6  # decimal places of a standard deviation in bits
+REMEDIES = {SHARED: f"Restore the file: `git checkout {SHARED}`", FILE: "Delete the file"}
 
 Record = dict[str, Any]
 
@@ -31,37 +31,43 @@ def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Coll
 
     The saved groups of `family` and those of `groups` are used, but none whose key is in `without`.
     """
-    merged = _merged(_read(), _recorded(groups))
-    known = [each for each in merged if each["family"] == family and each["group"] not in without]
+    known = [each for each in _merged(_saved(), groups) if each["family"] == family and each["group"] not in without]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 
 def merge(groups: Iterable[Setting]) -> bool:
     """Save `groups`, and return whether this changed FILE. A saved group is replaced if it now has more trainings."""
-    before = _read()
-    after = _merged(before, _recorded(groups))
+    before = _saved()
+    after = _merged(before, groups)
     if after != before:
         write_json(project_root() / FILE, {"groups": after})
     return after != before
 
 
-def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
+def _saved() -> list[Record]:
+    saved: list[Record] = []
+    for file, remedy in REMEDIES.items():
+        path = project_root() / file
+        try:
+            saved += _merged(read_json(path)["groups"]) if path.exists() else []
+        except (ValueError, KeyError, TypeError):
+            raise BukvaError(f"{file} is not a valid noise floor file. {remedy}.") from None
+    return _merged(saved)
+
+
+def _merged(saved: Iterable[Record], groups: Iterable[Setting] = ()) -> list[Record]:
     """Keep one record for each seed group, the one with the most seeds."""
     known: dict[tuple[str, str], Record] = {}
-    for record in (*before, *more):
+    for record in (*saved, *(_record(group) for group in groups if len(group.members) > 1)):
         key = record["family"], record["group"]
         if record["k"] > known.get(key, {"k": 0})["k"]:
             known[key] = record
     return [known[key] for key in sorted(known)]
 
 
-def _recorded(groups: Iterable[Setting]) -> list[Record]:
-    return [_record(group) for group in groups if len(group.members) > 1]
-
-
 def _record(group: Setting) -> Record:
     first = group.result.revision
-    splits = [split for split in SPLITS if split in group.result.metrics[group.model]]
+    splits = [split for split in ("val", "test") if split in group.result.metrics[group.model]]
     return {
         "family": group.family,
         "model": group.model,
@@ -74,18 +80,6 @@ def _record(group: Setting) -> Record:
         "processor": group.result.about["models"][group.model]["numerics"].get("processor", ""),
         "date": datetime.date.today().isoformat(),
     }
-
-
-def _read() -> list[Record]:
-    return _merged(_records(SHARED, f"Restore the file: `git checkout {SHARED}`"), _records(FILE, "Delete the file"))
-
-
-def _records(file: Path, remedy: str) -> list[Record]:
-    path = project_root() / file
-    try:
-        return list(read_json(path)["groups"]) if path.exists() else []
-    except (ValueError, KeyError, TypeError):
-        raise BukvaError(f"{file} is not a valid noise floor file. {remedy}.") from None
 
 
 def looks_at_test(text: str, more: int = 0) -> int:

@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ class Result:
     revision: Revision
     params: Mapping[str, Any]  # content of params.yaml
     lock: StageRecords
-    metrics: Mapping[str, Any]  # content of metrics.json
-    curves: Mapping[str, Curve]  # by model
-    scores: Mapping[str, Path]  # files in DVC's cache by name in data/scores, such as gpt/val.npy; empty if one lacks
-    problem: str  # phrase that says why the revision has no valid result, or ""
+    problem: str = ""  # phrase that says why the revision has no valid result
+    metrics: Mapping[str, Any] = field(default_factory=dict)  # content of metrics.json
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by model
+    # files in DVC's cache by name in data/scores, such as gpt/val.npy; empty if one lacks
+    scores: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -69,9 +70,7 @@ class Result:
 def results_of(names: Sequence[str]) -> list[Result]:
     """Return the complete result of each name. Scores that are not in DVC's cache are fetched from the DVC remote.
 
-    Raises:
-        BukvaError: a name is unknown, or its result is not valid, or its scores cannot be fetched. The message contains
-            the command that produces the result.
+    The BukvaError about a result that is not complete contains the command that produces it.
     """
     results = read_results(map(_with_results, names))
     scores, why = paths()["scores"], ""
@@ -89,8 +88,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
 def default_baseline() -> str:
     """Return the first of HEAD, the experiment `baseline` and `workspace` that has a complete result.
 
-    Raises:
-        BukvaError: only the workspace is left, and it contains the results of another experiment.
+    BukvaError is raised if only the workspace is left, and it contains the results of another experiment.
     """
     for name in ("HEAD", baseline.NAME):
         with contextlib.suppress(BukvaError):  # the name is unknown
@@ -107,39 +105,46 @@ def default_baseline() -> str:
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
     """Read the result of each revision. Results may be invalid or incomplete (see `Result`)."""
     revisions = list(revisions)
-    load_files([revision.commit for revision in revisions], _files())
-    return [_read(revision) for revision in revisions]
-
-
-def _files() -> list[str]:
-    return [PARAMS, LOCK, paths()["metrics"], *(model.curve.as_posix() for model in trained_models().values())]
+    files = [PARAMS, LOCK, paths()["metrics"], *(model.curve.as_posix() for model in trained_models().values())]
+    load_files([revision.commit for revision in revisions], files)
+    return [_read(revision, {path: _content(revision, path) for path in files}) for revision in revisions]
 
 
 def _with_results(name: str) -> Revision:
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
-        saved = [each for each in experiments() if (each.name, each.baseline) == (baseline.NAME, revision.commit)]
-        if saved:
-            print(f"HEAD has no results. Using the experiment `{baseline.NAME}` instead.", file=sys.stderr)
-        return saved[0] if saved else revision
+        for each in experiments():
+            if (each.name, each.baseline) == (baseline.NAME, revision.commit):
+                print(f"HEAD has no results. Using the experiment `{baseline.NAME}` instead.", file=sys.stderr)
+                return each
     return revision
 
 
-def _read(revision: Revision) -> Result:
-    curves = {name: model.curve.as_posix() for name, model in trained_models().items()}
-    files = {path: _content(revision, path) for path in _files()}
+def _content(revision: Revision, path: str) -> bytes:
+    if not revision.is_workspace:
+        return file_at(revision.commit, path)
+    file = project_root() / path
+    return file.read_bytes() if file.is_file() else b""
+
+
+def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
     params, lock = parse_yaml(files[PARAMS].decode(errors="replace")), parse_lock(files[LOCK].decode(errors="replace"))
     if problem := _problem(revision, params, lock, files):
-        return Result(revision, params, lock, {}, {}, {}, problem)
+        return Result(revision, params, lock, problem)
+    curves = {name: files[model.curve.as_posix()] for name, model in trained_models().items()}
     return Result(
         revision=revision,
         params=params,
         lock=lock,
         metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # an old commit may have the metrics elsewhere
-        curves={name: _curve(files[path].decode()) for name, path in curves.items() if files[path]},
+        curves={name: _curve(content.decode()) for name, content in curves.items() if content},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
-        problem="",
     )
+
+
+def _curve(text: str) -> Curve:
+    rows = [row for row in csv.DictReader(text.splitlines()) if row.get("val_nats_per_char")]
+    return [(int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in rows]
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
@@ -157,18 +162,6 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     return ""
 
 
-def _content(revision: Revision, path: str) -> bytes:
-    if not revision.is_workspace:
-        return file_at(revision.commit, path)
-    file = project_root() / path
-    return file.read_bytes() if file.is_file() else b""
-
-
-def _curve(text: str) -> Curve:
-    rows = [row for row in csv.DictReader(text.splitlines()) if row.get("val_nats_per_char")]
-    return [(int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in rows]
-
-
 # ---- reproducibility
 
 
@@ -176,13 +169,8 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
     The code and data of the result are compared with the checkout, and the versions, processor, precision and threads
-    of its GPT with `numerics`, those of this machine. Parameters are not compared, because the returned command sets
-    them.
-
-    Return a phrase for each difference, and the command that runs the experiment again.
-
-    Raises:
-        BukvaError: the name is unknown, or has no result.
+    of its GPT with `numerics`, those of this machine. Return a phrase for each difference, and the command that runs
+    the experiment again. Parameters are not compared, because this command sets them.
     """
     [result] = read_results([resolve(name)])
     stages = [stage for stage in recorded_stages() if stage in result.lock]
@@ -209,26 +197,24 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
     """Yield a folder with the outputs `needed` of a revision, at the same paths as in the project.
 
     For the current checkout, it is the project. Otherwise, it is a temporary folder with links to DVC's cache and
-    copies of the files that git tracks. Outputs that the revision does not have are left out.
-
-    Raises:
-        BukvaError: the files of an output are not in git, not in DVC's cache, and not on the DVC remote.
+    copies of the files that git tracks. Outputs that the revision does not have are left out. BukvaError is raised if
+    the files of an output are not in git, not in DVC's cache, and not on the DVC remote.
     """
     if result.revision.is_workspace:
         yield project_root()
         return
-    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+    with as_folder({}) as folder:
         for path, digest in outputs(result.lock).items():
             if path not in needed:
                 continue
             if content := file_at(result.revision.commit, path):
-                write_text(Path(folder, path), content.decode())
+                write_text(folder / path, content.decode())
             elif why := fetch([digest]):
                 again = rerun_command(result.revision.name, result.params)
                 raise BukvaError(f"{result.revision.name}: {path} {why}. Compute it again: `{again}`.")
             else:
-                _link(Path(folder, path), cached_files(digest))
-        yield Path(folder)
+                _link(folder / path, cached_files(digest))
+        yield folder
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Queue experiments that differ from the checkout only in the seed, until there are enough (`bukva seeds`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from bukva.project.revisions import (
     head,
     unfinished,
     why_no_snapshots,
-)  # fmt: skip
+)
 from bukva.project.stages import trained_models
 
 LEAST = 2  # minimum number of seeds
@@ -38,34 +38,30 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     """Queue experiments that differ from the checkout only in the seed of `model`, until there are `n` seeds.
 
     Seeds of finished, running and queued experiments count. New seeds count up from the seed in params.yaml. Yield a
-    line to print after each step.
-
-    Raises:
-        BukvaError: `n` is less than 2, the model is unknown, params.yaml is not valid, the project cannot use DVC's
-            queue, or DVC rejects an experiment.
+    line to print after each step. BukvaError is raised before anything is queued, or if DVC rejects an experiment.
     """
     if n < LEAST:
         raise BukvaError(f"At least {LEAST} seeds are needed; got N={n}.")
     if model not in trained_models():
         raise BukvaError(f"There is no model {model}. Use {' or '.join(trained_models())}.")
-    root = project_root()
+    root, seed_key, stage = project_root(), seed_name(model), trained_models()[model].stage
     raw = read_yaml(root / PARAMS)
     parse_params(raw, PARAMS)  # so that an invalid parameter fails now, instead of in each experiment
     lock, params = read_lock(root), flatten(raw)
-    files = _files(model, lock)
+    files = _files(stage, lock)
     if why := why_no_snapshots():
         raise BukvaError(why)
     options = settings(parse_yaml(file_at(head(), PARAMS).decode()), raw)
-    changed = " ".join(option for option in options if seed_name(model) not in option)
+    changed = " ".join(option for option in options if seed_key not in option)
     yield f"Settings: as in the last commit{f', with {changed}' if changed else ''}"
-    known = _finished(model, params) | _waiting(model, params, lock, files)
+    known = _finished(model, stage, params) | _waiting(seed_key, stage, params, lock, files)
     for seed in sorted(known):
         yield f"seed {seed}: {known[seed]}"
-    base = params[seed_name(model)]
+    base = params[seed_key]
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     for seed in missing:
         name = free_name(f"{model}-s{seed}")
-        run_experiment(name, [f"{seed_name(model)}={seed}"], "--queue", log=root / LOG)
+        run_experiment(name, [f"{seed_key}={seed}"], "--queue", log=root / LOG)
         yield f"seed {seed}: queued as {name}"
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
@@ -78,9 +74,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     yield f"To add seeds to the experiment that you compare with: `dvc exp apply {other} && {again}`"
 
 
-def _files(model: str, lock: StageRecords) -> list[str]:
-    """Return the paths of the code and texts of the project on which the training of `model` depends."""
-    stage = trained_models()[model].stage
+def _files(stage: str, lock: StageRecords) -> list[str]:
+    """Return the paths of the code and texts of the project on which a training stage depends."""
     if stage not in lock:
         raise BukvaError(
             f"Stage {stage} has not run in this project ({LOCK} does not contain it), so queued experiments would have "
@@ -95,9 +90,8 @@ def _files(model: str, lock: StageRecords) -> list[str]:
     return files
 
 
-def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
+def _finished(model: str, stage: str, params: Mapping[str, Any]) -> dict[int, str]:
     """Find finished results with the code of the checkout and the parameters `params`."""
-    stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
@@ -113,14 +107,16 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
     return names
 
 
-def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
+def _waiting(
+    seed_key: str, stage: str, params: Mapping[str, Any], lock: StageRecords, files: Sequence[str]
+) -> dict[int, str]:
     """Find queued and running experiments with the parameters `params` and unchanged `files`."""
-    needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
+    needed = {key for name in upstream(stage, lock) for key in lock[name].params} - {seed_key}
     states = {}
     for state in unfinished():
-        queued_params = flatten(parse_yaml(file_at(state.commit, PARAMS).decode()))
-        is_same = all(queued_params.get(key) == params.get(key) for key in needed - {seed_name(model)})
+        queued = flatten(parse_yaml(file_at(state.commit, PARAMS).decode()))
+        is_same = all(queued.get(key) == params.get(key) for key in needed)
         is_waiting = is_same and state.kind in ("queued", "running")
         if is_waiting and not git("diff", "--name-only", state.commit, "--", *files):
-            states[int(queued_params[seed_name(model)])] = f"{state.kind} {state.name}"
+            states[int(queued[seed_key])] = f"{state.kind} {state.name}"
     return states

@@ -6,8 +6,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from bukva.compare.judge import selection_bias
-from bukva.compare.ledger import FILE, Ledger, Try
+from bukva.compare.judge import FILE, Ledger, Try, selection_bias
 from bukva.core.words import count
 from bukva.report import charts
 from bukva.report.terminal import show

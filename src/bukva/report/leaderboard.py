@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from bukva.compare.leaderboard import SPLIT, Leaderboard, Winner
+from bukva.compare.comparison import SPLIT, Leaderboard, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
 from bukva.core.words import count

@@ -13,8 +13,8 @@ import pandas as pd
 import vl_convert
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from bukva.compare.leaderboard import SPLIT, Leaderboard, leaderboard
-from bukva.compare.ledger import read_ledger
+from bukva.compare.comparison import SPLIT, Leaderboard, leaderboard
+from bukva.compare.judge import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256, write_text
