@@ -5,8 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from experiments.made import seeds_of
+from typer.testing import CliRunner
 
+from bukva.cli.app import app
 from bukva.compare.comparison import leaderboard
+from bukva.compare.records import looks_at_test
 from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
 from bukva.report.leaderboard import print_leaderboard, sentences, table, to_json
@@ -107,6 +110,21 @@ def test_each_text_is_ranked_by_itself_and_the_best_is_that_of_the_baselines_tex
     ours, theirs = capsys.readouterr().out.split("Experiments on another text")
     assert "easiest" not in ours
     assert "Best of 2 on this text: easiest" in theirs
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_text_without_a_test_split_has_no_test_score_and_is_not_counted(known, monkeypatch, options):
+    monkeypatch.setattr("bukva.compare.results.default_baseline", lambda: "HEAD")
+    monkeypatch.setenv("COLUMNS", "200")
+    known("HEAD")
+    known("no test", {"split.test": 0}, about={"text": {"val": "9" * 64}})
+    done = CliRunner().invoke(app, ["experiments", "--test", *options])
+    assert done.exit_code == 0, done.exception
+    assert "no test" in done.stdout
+    assert (looks_at_test("2" * 64), looks_at_test("")) == (1, 0)
+    done = CliRunner().invoke(app, ["experiments", "--test", "--baseline", "no test", *options])
+    assert (done.exit_code, str(done.exception)) == (1, "no test has no scores on test, only on val.")
+    assert looks_at_test("2" * 64) == 1
 
 
 def test_one_training_under_several_names_is_one_row_with_all_of_them(known):

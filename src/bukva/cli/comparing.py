@@ -85,12 +85,15 @@ def experiments(
     """List all experiments, best first. The verdicts compare them with the baseline on the validation split."""
     from bukva.compare import records
     from bukva.compare.comparison import leaderboard
+    from bukva.compare.groups import check_has
     from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
 
     board = leaderboard(baseline or default_baseline(), model)
+    if test:
+        check_has(board.baseline.result, model, "test")
     digests = [rows["setting"].iloc[0].result.about["text"].get("test", "") for rows in board.texts]
-    seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
+    seen, *_ = [records.looks_at_test(digest, more=int(test and digest != "")) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(board.table["setting"]):
         copy = f"cp {records.FILE} {records.SHARED}"

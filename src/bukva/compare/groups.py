@@ -105,8 +105,9 @@ class Setting:
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
-        """Return the bits per character of each training."""
-        return [member.result.metrics[self.model][split] for member in self.members]
+        """Return the bits per character of each training. The list is empty if the text has no such split."""
+        scored = [member.result.metrics[self.model] for member in self.members]
+        return [scores[split] for scores in scored if split in scores]
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
         """Return the total loss of each training on each unit of a split."""

@@ -148,9 +148,12 @@ def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
 
 
 def score_of(setting: Setting, split: str) -> str:
-    """Format the bits per character of a setting on `split`, for several seeds as mean ± standard deviation."""
+    """Format the bits per character of a setting on `split`, for several seeds as mean ± standard deviation.
+
+    The text is empty if the setting was not scored on this split.
+    """
     scores = setting.scores(split)
-    return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
+    return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else "".join(f"{one:.3f}" for one in scores)
 
 
 def seconds_of(setting: Setting) -> str:
