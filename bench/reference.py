@@ -122,7 +122,7 @@ def _seconds(folder: Path) -> Mapping[str, float]:
     """Return the seconds of the last execution of each stage, from the journals."""
     seconds: dict[str, float] = {}
     for file in sorted(folder.glob(".bukva/journal/*/*/journal.jsonl"), key=lambda file: file.stat().st_mtime):
-        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
         if not events[0]["restored"]:
             values = {name: value for event in events for name, value in event.get("values", {}).items()}
             seconds[events[0]["stage"]] = values.get("seconds", 0.0)
