@@ -12,7 +12,7 @@ from bukva.core.params import read_params
 from bukva.core.words import count
 from bukva.project.baseline import RESULTS
 from bukva.project.revisions import commit_of, git, head
-from bukva.sweep.trials import Sweep, Trial, checked_name, grid
+from bukva.sweep.trial import Sweep, Trial, checked_name, grid
 
 SEED = "train_gpt.seed"
 WIDTH = 200  # characters per line of the table
@@ -108,7 +108,7 @@ def search(
         final = dataclasses.replace(sweep, name=f"{sweep.name}-seeds")
         fresh = [training.seed + number for number in range(1, seeds + 1)]
         finals = [
-            Trial(f"{final.name}-{side}-{seed}", (*chosen, f"{SEED}={seed}"))
+            {"name": f"{final.name}-{side}-{seed}", "settings": [*chosen, f"{SEED}={seed}"]}
             for side, chosen in (("params", fixed), ("winner", best["settings"]))
             for seed in fresh
         ]
@@ -116,8 +116,7 @@ def search(
             _run_all(final, resources, finals)
     if finals:
         # both trials have the same seed, so their results are identical if the winner has the settings of params.yaml
-        a, b = finals[0].name, finals[len(fresh)].name
-        show_and_save(compare([a, b], "gpt", "val", fresh))
+        show_and_save(compare([finals[0]["name"], finals[len(fresh)]["name"]], "gpt", "val", fresh))
 
 
 @app.command()
@@ -129,9 +128,9 @@ def status(
     """Show the trials of a sweep, as last saved by the process that runs the sweep."""
     from rich.console import Console
 
-    from bukva.sweep.table import newest_sweep, table_of
+    from bukva.sweep.engine import table_of
 
-    Console(width=WIDTH, markup=False).print(table_of(newest_sweep(sweep)))
+    Console(width=WIDTH, markup=False).print(table_of(sweep))
 
 
 def _sweep(name: str, plan: Sequence[str], address: str) -> Sweep:
@@ -148,12 +147,11 @@ def _run_all(sweep: Sweep, resources: dict[str, float], trials: Sequence[Trial])
     """Run the trials. If a trial has no result afterwards, exit the process with status 1."""
     from ray import tune
 
-    from bukva.sweep.engine import run as run_on
+    from bukva.sweep import engine
 
     print(f"{sweep.name}: {count(len(trials), 'experiment')} from commit {sweep.commit[:7]}")
-    configs = [{"name": trial.name, "settings": list(trial.settings)} for trial in trials]
-    run_on(sweep, resources, {"trial": tune.grid_search(configs)})
-    if left := [trial for trial in trials if not commit_of(sweep.ref(trial.name))]:
+    engine.run(sweep, resources, {"trial": tune.grid_search(list(trials))})
+    if left := [trial for trial in trials if not commit_of(sweep.ref(trial["name"]))]:
         n_trials = count(len(trials), "trial")
         print(f"No result for {len(left)} of {n_trials}. To see why, run `bukva sweep status {sweep.name}`.")
         raise typer.Exit(1)

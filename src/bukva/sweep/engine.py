@@ -1,4 +1,4 @@
-"""Run sweeps with Ray Tune, on this machine or on a cluster."""
+"""Run sweeps with Ray Tune, on this machine or on a cluster, and save a table of trials for `bukva sweep status`."""
 
 import contextlib
 import logging
@@ -9,24 +9,29 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from filelock import Timeout
+from filelock import FileLock, Timeout
+from rich.table import Table
 
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json, write_json
 from bukva.core.machine import n_cores
+from bukva.core.progress import duration
 from bukva.project.cache import dvc_repo
 from bukva.project.lock import NUMERICS, wrong_packages
-from bukva.sweep.table import Reporter, driver_lock
-from bukva.sweep.trials import Sweep, sweeps_root
+from bukva.sweep.trial import Sweep, run_trial, sweeps_root
 from bukva.tracking.journal import start_sync
 from bukva.tracking.sync import LATER
 
 MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
 ANSWER_SECONDS = 30.0  # how long to wait for a cluster, which may be busy; Ray itself would wait longer
 LOCK_SECONDS = 5.0  # `bukva sweep status` holds the driver's lock for a moment
+REPORT_SECONDS = 2.0  # between two looks at the trials
 STORE_BYTES = 100 << 20  # size of Ray's object store, which trials do not use
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # without a token, anyone who can reach a port can run programs
@@ -40,6 +45,13 @@ ENVIRONMENT = {
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # makes Ray listen on 127.0.0.1 only
 # environment variables that the machines of a cluster get from the driver
 FORWARDED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
+HEADER = "trial", "settings", "state", "step", "val, bits/char", "time", "machine"
+STATE = HEADER.index("state")
+# style of each state; rows are sorted in this order
+STYLES = {
+    "running": "bold", "failed": "red", "interrupted": "yellow", "finished": "green", "stopped": "yellow",
+    "waiting": "dim",
+}  # fmt: skip
 
 
 class InterruptedSweepError(BukvaError):
@@ -49,24 +61,17 @@ class InterruptedSweepError(BukvaError):
 
 
 def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-    """Run a sweep, or continue it if it was interrupted.
+    """Run a sweep, or continue it if it was interrupted. Return all trials with their last reports to Tune.
 
-    Args:
-        space: {"trial": Tune's grid of the names and settings of all trials}, or {} for a search.
-        options: more arguments of `TuneConfig`, such as the search algorithm and the scheduler.
-
-    Returns:
-        For each trial, its last report to Tune (`val`, `step`, `finished`), its `name` and its `settings`.
+    `space` is {"trial": Tune's grid of all trials}, or {} for a search. `options` are more arguments of `TuneConfig`.
 
     Raises:
         BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
     """
     from ray import tune
 
-    from bukva.sweep.trial import run_trial
-
     def trial(config: dict[str, Any]) -> None:
-        run_trial(sweep, config["trial"]["name"], config["trial"]["settings"])
+        run_trial(sweep, **config["trial"])
 
     state, trainable = sweeps_root() / sweep.name, tune.with_resources(trial, resources)
     if tune.Tuner.can_restore(str(state)):
@@ -112,10 +117,7 @@ def _fit(name: str, tuner: Any) -> Any:
 def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, float]]:
     """Start Ray on this machine or connect to a cluster, check the machines, and yield the resources of each trial.
 
-    Args:
-        address: HOST:PORT of the cluster, or "" for this machine.
-        cores: number of cores for each trial.
-        gpus: number of GPUs for each trial. With `None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise.
+    With `gpus=None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise.
 
     Raises:
         BukvaError: Ray is not installed; the cluster does not answer; a machine cannot read the project, has other
@@ -176,16 +178,16 @@ def _check_machines() -> None:
 
     with dvc_repo() as repo:
         cache = Path(repo.cache.local_cache_dir)
-    for folder in (sweeps_root(), cache):
-        folder.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.NamedTemporaryFile(prefix=".sweep-", dir=sweeps_root()) as in_project,
-        tempfile.NamedTemporaryFile(prefix=".sweep-", dir=cache) as in_cache,
-    ):
-        check, probes = ray.remote(num_cpus=0)(machine_fault), [Path(each.name) for each in (in_project, in_cache)]
+    with contextlib.ExitStack() as stack:
+        probes = []
+        for folder in (sweeps_root(), cache):
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = stack.enter_context(tempfile.NamedTemporaryFile(prefix=".sweep-", dir=folder))
+            probes.append(Path(probe.name))
+        check = ray.remote(num_cpus=0)(machine_fault)
         for node in filter(lambda each: each["Alive"], ray.nodes()):
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            answer = check.options(scheduling_strategy=here).remote(probes, wanted=NUMERICS.resolve())
+            answer = check.options(scheduling_strategy=here).remote(probes, NUMERICS.resolve())
             try:
                 fault = ray.get(answer, timeout=ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
@@ -195,18 +197,87 @@ def _check_machines() -> None:
                 raise BukvaError(fault)
 
 
-def machine_fault(probes: list[Path], wanted: Path) -> str:
-    """Return why this machine cannot run trials, or "" if it can.
-
-    Args:
-        probes: new files in the folders that all machines must share.
-        wanted: file with the versions of packages on which results depend.
-    """
+def machine_fault(probes: Sequence[Path], pins: Path) -> str:
+    """Return why this machine does not see the files `probes` or lacks the packages in the file `pins`, or ""."""
     host = socket.gethostname()
     if hidden := [probe.parent for probe in probes if not probe.exists()]:
         return (
             f"{host} does not see this project's folder {hidden[0]}. A cluster needs shared storage: clone the project "
             "into a folder that all its machines mount at the same path."
         )
-    faults = [f"{host}: {wrong}. Install the versions in its {wanted.name}." for wrong in wrong_packages(wanted)]
+    faults = [f"{host}: {wrong}. Install the versions in its {pins.name}." for wrong in wrong_packages(pins)]
     return next(iter(faults), "")
+
+
+# ---- the table of trials
+
+
+class Reporter:
+    """Progress reporter for Ray Tune. It saves the table, and prints a line whenever the state of a trial changes."""
+
+    def __init__(self, sweep: str) -> None:
+        self._sweep, self._known, self._at = sweep, dict[str, str](), 0.0
+
+    def setup(self, **_: Any) -> None:
+        """Do nothing when the sweep starts."""
+
+    def should_report(self, _: Sequence[Any], done: bool = False) -> bool:
+        """Return whether Tune should call `report` now."""
+        return done or time.monotonic() - self._at > REPORT_SECONDS
+
+    def report(self, trials: Sequence[Any], done: bool, *_: str) -> None:
+        """Save and print the states of the trials. `done` is true at the end of the sweep, also after Ctrl-C."""
+        self._at, rows = time.monotonic(), [_row(trial, is_driven=not done) for trial in trials]
+        write_json(_file(self._sweep, "json"), rows)
+        for name, _settings, state, _step, val, *_rest in rows:
+            if state != self._known.get(name, "waiting"):
+                print(f"{time.strftime('%H:%M:%S')} {name}: {state} {val}".rstrip(), flush=True)
+            self._known[name] = state
+
+
+def _row(trial: Any, is_driven: bool) -> list[str]:
+    config, last = trial.config["trial"], trial.last_result
+    states = {
+        "PENDING": "waiting",
+        "RUNNING": "running" if is_driven else "interrupted",
+        "TERMINATED": "finished" if last.get("finished") else "stopped",
+    }
+    state, val = states.get(trial.status, "failed"), f"{last['val']:.3f}" if "val" in last else ""
+    if state == "failed":  # in place of the score: the last line of the traceback, without the name of the error
+        last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
+        val = last_line.partition("Error: ")[2] or last_line
+    took, machine = duration(last.get("time_total_s", 0)), last.get("hostname", "")
+    return [config["name"], " ".join(config["settings"]), state, str(last.get("step", "")), val, took, machine]
+
+
+def table_of(sweep: str | None = None) -> Table:
+    """Return the saved table of a sweep, by default of the newest one. BukvaError: the project has no such sweep."""
+    names = [file.stem for file in sorted(sweeps_root().glob("tables/*.json"), key=lambda path: path.stat().st_mtime)]
+    if not names:
+        raise BukvaError(
+            "This project has no sweep yet. To start one, run `bukva sweep run -S SECTION.KEY=VALUE,VALUE`."
+        )
+    sweep = sweep or names[-1]
+    if sweep not in names:
+        raise BukvaError(f"No sweep is named {sweep}. Existing sweeps: {', '.join(names)}.")
+    rows: list[list[str]] = read_json(_file(sweep, "json"))
+    with contextlib.suppress(Timeout), driver_lock(sweep).acquire(blocking=False):  # there is no driver
+        for row in rows:
+            row[STATE] = "interrupted" if row[STATE] == "running" else row[STATE]
+    counts = Counter(row[STATE] for row in rows)
+    title = ", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state])
+    table = Table(*HEADER, box=None, title=title, title_justify="left")
+    for row in sorted(rows, key=lambda each: list(STYLES).index(each[STATE])):
+        table.add_row(*row, style=STYLES[row[STATE]])
+    return table
+
+
+def driver_lock(sweep: str) -> FileLock:
+    """Return the lock that the driver of a sweep holds."""
+    file = _file(sweep, "lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(file)
+
+
+def _file(sweep: str, kind: str) -> Path:
+    return sweeps_root() / "tables" / f"{sweep}.{kind}"

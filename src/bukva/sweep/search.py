@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Training
 from bukva.project.commands import overrides, params_with, values_of
-from bukva.sweep.trials import digest
+from bukva.sweep.trial import Trial, digest, numbered
 
 if TYPE_CHECKING:
     import optuna
@@ -31,9 +31,7 @@ MAX_INVALID = 100  # invalid combinations in a row before the search gives up
 def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
     """Parse and check the search space, the values of option -S.
 
-    Returns:
-        All settings as Hydra parses them, the settings with a single value as text, and section `train_gpt` of
-        params.yaml after these single values are applied.
+    Return the parsed settings, those with a single value as text, and the section `train_gpt` that results from these.
 
     Raises:
         BukvaError: no setting has several values, or `train_gpt.n_steps` has; a value, or an end of an interval, is
@@ -50,7 +48,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
         raise BukvaError(
             f"`{FIXED}` must have a single value in a search, because the learning rate decays over all updates."
         )
-    fixed = [setting for each in space if not each.is_sweep_override() for setting in values_of(each)]
+    fixed = [setting for each in space if each.key_or_group not in chosen for setting in values_of(each)]
     training = params_with(fixed).train_gpt
     values = [_extremes(each) for each in space]
     for index, choices in enumerate(values):
@@ -64,6 +62,14 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
     return space, fixed, training
 
 
+def _extremes(override: "Override") -> list[str]:
+    """Return each value of a setting, or both ends of an interval, as `KEY=VALUE`."""
+    if not override.is_interval_sweep():
+        return values_of(override)
+    interval: Any = override.value()
+    return [f"{override.key_or_group}={end}" for end in (interval.start, interval.end)]
+
+
 def _valid(values: Sequence[Sequence[str]]) -> Training:
     """Apply the first valid combination of settings, and return section `train_gpt` of params.yaml."""
     mistakes = []
@@ -75,26 +81,20 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
     raise mistakes[0]
 
 
-def _extremes(override: "Override") -> list[str]:
-    """Return each value of a setting, or both ends of an interval, as `KEY=VALUE`."""
-    if not override.is_interval_sweep():
-        return values_of(override)
-    interval: Any = override.value()
-    return [f"{override.key_or_group}={end}" for end in (interval.start, interval.end)]
-
-
-def _setting(override: "Override", trial: "optuna.Trial") -> str:
-    key, value = override.key_or_group, cast("Any", override.value())
-    if override.is_interval_sweep():
-        return f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
-    if override.is_range_sweep() and isinstance(numbers := value.range(), range):
-        return f"{key}={trial.suggest_int(key, numbers[0], numbers[-1], step=numbers.step)}"
-    settings = values_of(override)
-    return str(trial.suggest_categorical(key, settings)) if len(settings) > 1 else settings[0]
-
-
-def _settings(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, Any]:
-    return {"settings": [_setting(override, trial) for override in space]}
+def _suggest(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, list[str]]:
+    """Let Optuna choose a value for each setting."""
+    settings = []
+    for override in space:
+        key, value = override.key_or_group, cast("Any", override.value())
+        if override.is_interval_sweep():
+            chosen = f"{key}={trial.suggest_float(key, value.start, value.end, log='log' in value.tags)}"
+        elif override.is_range_sweep() and isinstance(numbers := value.range(), range):
+            chosen = f"{key}={trial.suggest_int(key, numbers[0], numbers[-1], step=numbers.step)}"
+        else:
+            choices = values_of(override)
+            chosen = trial.suggest_categorical(key, choices) if len(choices) > 1 else choices[0]
+        settings.append(chosen)
+    return {"settings": settings}
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
@@ -107,8 +107,8 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
 
         given = 0  # number of suggested trials; Tune saves this attribute in its state
 
-        def suggest(self, trial_id: str) -> dict[str, Any]:
-            """Return {"trial": {"name": ..., "settings": [...]}} for the next trial."""
+        def suggest(self, trial_id: str) -> dict[str, Trial]:
+            """Return the next trial, as {"trial": ...}."""
             for _ in range(MAX_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
@@ -117,8 +117,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
                     self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
                     continue
                 self.given += 1
-                number = f"{self.given:0{len(str(trials))}d}"
-                return {"trial": {"name": f"{name}-{number}-{digest(*settings)}", "settings": settings}}
+                return {"trial": numbered(name, self.given, trials, settings)}
             raise BukvaError(
                 f"{MAX_INVALID} combinations in a row were invalid. Remove values that exclude each other."
             )
@@ -130,7 +129,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", "The reported value is ignored")  # a resumed trial reports its curve again
     sampler = optuna.samplers.TPESampler(seed=int(digest(name), 16), constant_liar=True)
-    suggest = functools.partial(_settings, space)  # Tune pickles this, so it is no lambda
+    suggest = functools.partial(_suggest, space)  # Tune pickles this, so it is no lambda
     return Search(suggest, metric="val", mode="min", sampler=sampler)
 
 

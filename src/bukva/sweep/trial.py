@@ -1,19 +1,23 @@
-"""Run one trial in a process of Ray (an actor): run DVC in a clone of the project, and report its scores to Tune.
+"""Sweeps and their trials, and the run of one trial in a process of Ray (an actor).
 
-The actor ends when Tune stops the trial, or when the driver or the machine ends. DVC ends with the actor, and the
-running stage then saves its state and ends (core/processes.py). A stopped trial leaves no result: if its training ended
-normally after fewer updates, DVC's run cache would keep the shorter training as the result of the trial's settings.
+The actor runs DVC in a clone of the project, and reports the scores to Ray Tune. It ends when Tune stops the trial, or
+when the driver (the process that runs the sweep) or the machine ends. DVC ends with the actor, and the running stage
+then saves its state and ends (core/processes.py). A stopped trial leaves no result: if its training ended normally
+after fewer updates, DVC's run cache would keep the shorter training as the result of the trial's settings.
 """
 
 import contextlib
 import csv
+import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +25,70 @@ import psutil
 from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
-from bukva.project.commands import run_experiment
-from bukva.project.revisions import commit_of, file_at, git
+from bukva.project.commands import overrides, params_with, run_experiment, values_of
+from bukva.project.revisions import commit_of, experiment_ref, file_at, git
 from bukva.project.stages import paths, trained_models
-from bukva.sweep.trials import Sweep, sweeps_root
-from bukva.text.ids import bits
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
+DIGITS = 6  # length of the digests in the names of sweeps and trials
 MODEL, SPLIT = "gpt", "val"
 SAVE_SECONDS = 60.0  # how long a stage of an earlier attempt may save its state
+
+Trial = dict[str, Any]  # `name` of the experiment, and `settings`: values of option -S, such as `model.n_head=8`
+
+
+# ---- names and settings
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All trials of one `bukva sweep` command."""
+
+    name: str  # depends on the commit and the settings, so the same command continues the same sweep
+    commit: str  # from which all trials start
+    project: Path  # folder that gets the results, at the same path on all machines
+    address: str = ""  # HOST:PORT of a Ray cluster, or "" for this machine
+
+    def ref(self, trial: str) -> str:
+        """Return the git reference of a trial's result. The trial is finished if the project has this reference."""
+        return experiment_ref(self.commit, trial)
+
+
+def sweeps_root() -> Path:
+    """Return the folder with logs, tables and Tune's state of all sweeps of this project."""
+    return project_root() / ".bukva" / "sweeps"
+
+
+def checked_name(name: str, *parts: str) -> str:
+    """Return the name of a sweep: `name`, which must be valid in git, and a digest of `parts`."""
+    if not NAME.fullmatch(name):
+        raise BukvaError(
+            f"`--name` is {name!r}, which cannot be part of a git reference. Use up to 31 letters, digits, hyphens and "
+            "underscores, and begin with a letter or digit."
+        )
+    return f"{name}-{digest(*parts)}"
+
+
+def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
+    """Return one trial for each combination of valid settings, in the order of `dvc exp run --queue`."""
+    combinations = [list(each) for each in itertools.product(*map(values_of, overrides(settings)))]
+    for each in combinations:
+        params_with(each)  # raises the error that a stage would raise
+    return [numbered(sweep, n, len(combinations), each) for n, each in enumerate(combinations, start=1)]
+
+
+def numbered(sweep: str, n: int, n_trials: int, settings: list[str]) -> Trial:
+    return {"name": f"{sweep}-{n:0{len(str(n_trials))}d}-{digest(*settings)}", "settings": settings}
+
+
+def digest(*parts: str) -> str:
+    """Return DIGITS hexadecimal digits that identify the texts."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
+
+
+# ---- one trial
 
 
 def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
@@ -42,7 +101,12 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     """
     from ray import tune
 
-    _enter(sweep)
+    os.chdir(sweep.project)
+    os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of journals, checkpoints and MLflow
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    if not sweep.address:
+        # Ray sets this to the cores of a trial, but trials on one machine share all cores, as in DVC's queue
+        os.environ.pop("OMP_NUM_THREADS", None)
     last = {}
     if not commit_of(sweep.ref(name)):
         with slot_for(sweep, name) as folder:
@@ -50,16 +114,6 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
             _save(sweep, name, folder)
     scores = json.loads(file_at(commit_of(sweep.ref(name)), paths()["metrics"]))
     tune.report(last | {"val": scores[MODEL][SPLIT], "finished": True})
-
-
-def _enter(sweep: Sweep) -> None:
-    """Point this process and its children at the project of the sweep."""
-    os.chdir(sweep.project)
-    os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of journals, checkpoints and MLflow
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    if not sweep.address:
-        # Ray sets this to the cores of a trial, but trials on one machine share all cores, as in DVC's queue
-        os.environ.pop("OMP_NUM_THREADS", None)
 
 
 @contextlib.contextmanager
@@ -70,7 +124,12 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
     """
     slots = sweep.project / ".bukva" / "slots"
     slots.mkdir(parents=True, exist_ok=True)
-    clone, lock = next(filter(None, (_locked(slots / f"{socket.gethostname()}-{n}") for n in itertools.count())))
+    for number in itertools.count():
+        clone = slots / f"{socket.gethostname()}-{number}"
+        lock = FileLock(f"{clone}.lock", blocking=False)
+        with contextlib.suppress(Timeout):
+            lock.acquire()
+            break
     try:
         _wait_for_stages(trial, clone)
         shutil.rmtree(clone, ignore_errors=True)
@@ -81,14 +140,6 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
         yield clone / prefix
     finally:
         lock.release()
-
-
-def _locked(clone: Path) -> tuple[Path, FileLock] | None:
-    lock = FileLock(f"{clone}.lock", blocking=False)
-    with contextlib.suppress(Timeout):
-        lock.acquire()
-        return clone, lock
-    return None
 
 
 def _wait_for_stages(trial: str, clone: Path) -> None:
@@ -143,9 +194,11 @@ def _run_dvc(name: str, settings: Sequence[str], folder: Path) -> dict[str, Any]
 
 def _scorings(curve: Path) -> list[dict[str, Any]]:
     """Return step and best score so far for each scoring of val in a loss curve, which is replaced as a whole."""
+    from bukva.text.ids import bits  # imports numpy, which the command line does not need
+
     try:
         rows = list(csv.DictReader(curve.read_text(encoding="utf-8").splitlines()))
-    except FileNotFoundError:
+    except FileNotFoundError:  # DVC removes it before the training
         return []
     best = itertools.accumulate((float(row["val_nats_per_char"]) for row in rows), min)
     return [{"step": int(row["step"]), "val": bits(nats)} for row, nats in zip(rows, best, strict=True)]
