@@ -104,8 +104,8 @@ def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
     params = parse_params(raw, "params.yaml")
     assert params.download.url == url
     experiment = this_experiment(params)
-    assert experiment.params["download.url"] == "https://host/a.txt"
-    assert MARK not in json.dumps([experiment.name, experiment.params, experiment.key], ensure_ascii=False)
+    assert experiment["params"]["download.url"] == "https://host/a.txt"
+    assert MARK not in json.dumps(experiment, ensure_ascii=False)
 
 
 def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeypatch):

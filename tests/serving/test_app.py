@@ -19,7 +19,7 @@ from bukva.serving import app as pages
 from bukva.serving.app import Choice, Library, site
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.tracking.ui import Server
+from bukva.tracking.store import Server
 
 CHARS = sorted("\n !<абвгй")
 SAMPLE = read_params(SHIPPED).sample

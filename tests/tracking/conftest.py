@@ -14,14 +14,9 @@ from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = (
-    "MLFLOW_TRACKING_URI",
-    "MLFLOW_EXPERIMENT_NAME",
-    "MLFLOW_EXPERIMENT_ID",
-    "DVC_EXP_NAME",
-    "DVC_EXP_BASELINE_REV",
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-)
+    "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV",
+    "GIT_DIR", "GIT_WORK_TREE",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -45,13 +40,6 @@ def alone(project, monkeypatch):
     return project
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _quiet_mlflow():
-    """MLflow logs nothing, as in the processes that bukva starts, also if it was imported before."""
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
-    logging.getLogger("mlflow").setLevel(ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
-
-
 @pytest.fixture(scope="session")
 def params():
     """The shipped parameters."""
@@ -60,7 +48,9 @@ def params():
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory):
-    """MLflow's tables, empty."""
+    """MLflow's tables, empty. MLflow logs nothing, as in the processes that bukva starts."""
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
+    logging.getLogger("mlflow").setLevel(ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
     from mlflow import MlflowClient
 

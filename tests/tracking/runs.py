@@ -6,21 +6,29 @@ from bukva.tracking.sync import send_journals
 
 
 def sync():
-    """Fill MLflow from all journals; what could not be shown."""
-    return send_journals(connect(), read_journals())
+    """Fill MLflow from all journals, and return the store."""
+    store = connect()
+    assert send_journals(store, read_journals()) == []
+    return store
 
 
-def short_name(run):
-    """The stage, or the name of a whole experiment."""
-    return run.data.tags.get("bukva.stage", run.data.tags["bukva.experiment"])
+def every(store, condition="tags.`bukva.key` != ''"):
+    """The runs of bukva that are not deleted, the newest first."""
+    return list(store.client.search_runs([store.experiment_id], condition))
 
 
 def by_name(store):
-    """The runs by their short names, each of which is there once."""
-    runs = store.runs()
-    named = {short_name(run): run for run in runs}
+    """The runs by the name of their stage, or of the experiment, each of which is there once."""
+    runs = every(store)
+    named = {run.data.tags.get("bukva.stage", run.data.tags["bukva.experiment"]): run for run in runs}
     assert len(named) == len(runs)
     return named
+
+
+def whole(store):
+    """The run of the only experiment."""
+    [run] = every(store, "tags.`bukva.stage` IS NULL")
+    return run
 
 
 def points(store, run, name):

@@ -1,17 +1,32 @@
-"""The journal of a stage, also of one that fails or is killed."""
+"""The journal of a stage, also of one that fails or is killed, and the notes that are added to it later."""
 
+import json
 import os
 import signal
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tracking.test_experiment import changed
 
 from bukva.compare.groups import stage_seconds
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.params import flatten
-from bukva.tracking.journal import FILE, JournalWriter, journal, journals_root, open_journal, read_journals
+from bukva.project.lock import parse_lock
+from bukva.tracking.journal import (
+    FILE,
+    NOTES,
+    JournalWriter,
+    journal,
+    journal_of,
+    journals_root,
+    open_journal,
+    read_journals,
+    save_note,
+    start_sync,
+)
 
 
 def the_journal():
@@ -54,7 +69,6 @@ def test_a_training_without_a_sender_reports_it_and_a_silent_one_writes_nothing(
     [
         (BukvaError("book.txt: byte 7 is not UTF-8."), "FAILED", "book.txt: byte 7 is not UTF-8."),
         (ZeroDivisionError("by zero"), "FAILED", "ZeroDivisionError: by zero"),
-        (SystemExit(143), "KILLED", "Interrupted."),
         (KeyboardInterrupt(), "KILLED", "Interrupted."),
         (SystemExit(0), "FINISHED", ""),
     ],
@@ -90,25 +104,23 @@ def test_artifacts_are_links_that_stay_when_the_files_are_replaced_and_the_later
     curve.unlink()
     assert (kept / "gpt/weights").read_text() == "old"
     assert (kept / "curve.csv").read_text() == "second"
-    paths = [record["path"] for record in records() if record["record"] == "artifact"]
-    assert paths == ["gpt", "curve.csv", "curve.csv"]
+    assert [event["path"] for event in records() if event["record"] == "artifact"] == ["gpt", "curve.csv", "curve.csv"]
 
 
 def test_a_line_is_not_read_before_it_is_complete_nor_a_journal_before_its_first(alone, params):
     log = JournalWriter("clean", params)
-    start, offset = the_journal().read()
-    with (the_journal().folder / FILE).open("ab") as file:
+    log.text("ё.txt", "ё")
+    assert (the_journal().folder / "artifacts/ё.txt").read_text() == "ё"
+    (_, text), offset = the_journal().read()
+    assert (text["record"], text["path"]) == ("artifact", "ё.txt")
+    with (the_journal().folder / FILE).open("ab", buffering=0) as file:
         file.write(b'{"record": "metrics", "at": 1, "step": 0, ')
-        file.flush()
         assert the_journal().read(offset) == ([], offset)
         file.write('"values": {"ё": 1}}\n'.encode())
-    assert len(start) == 1
     assert the_journal().read(offset)[0][0]["values"] == {"ё": 1}
     log.end("FINISHED")
-    torn = journals_root() / "wide" / "clean-001"
-    torn.mkdir(parents=True)
-    (torn / FILE).write_text('{"record": "sta')
-    assert open_journal(torn) is None
+    write_text(journals_root() / "wide/clean-001" / FILE, '{"record": "sta')
+    assert open_journal(journals_root() / "wide/clean-001") is None
     assert len(read_journals()) == 1
 
 
@@ -120,9 +132,17 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(alone, params,
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_killed_process_ended_when_its_journal_was_last_written(alone, params):
+    killed = JournalWriter("train-gpt", params)
+    assert the_journal().status() == ("RUNNING", None)
+    killed._file.close()  # as the system does for a process that was killed
+    os.utime(the_journal().folder / FILE, (1000, 1000))
+    assert the_journal().status() == ("KILLED", 1_000_000)
+
+
 def test_a_training_whose_outputs_are_only_written_again_is_finished_once(alone, params):
     """DVC was killed before it recorded the outputs, so the next execution restores the last checkpoint."""
-    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
+    other = changed(params, "sample", seed=7)
     for stage, parameters, restored in (
         ("train-bigram", params, False), ("train-gpt", other, False), ("train-gpt", params, True),
         ("train-gpt", params, False),
@@ -140,39 +160,64 @@ def test_a_training_whose_outputs_are_only_written_again_is_finished_once(alone,
 def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(alone, params, monkeypatch):
     now = [0]
     monkeypatch.setattr("bukva.tracking.journal.time.time_ns", lambda: now[0] * 10**9)
-
-    def execute(seconds, status, **more):
-        log = JournalWriter("train-gpt", params, **more)
-        now[0] += seconds
-        log.end(status)
-
     result = SimpleNamespace(flat_params=flatten(params.model_dump()))
     assert stage_seconds(result, "gpt") is None
-    for seconds, status, expected in (
-        (7, "KILLED", None),
-        (5, "FAILED", None),
-        (3, "FINISHED", 15),
-        (100, "FINISHED", 100),  # dvc repro -f
-        (20, "KILLED", 100),
-        (30, "FINISHED", 50),
+    for seconds, status, restored, expected in (
+        (7, "KILLED", False, None),
+        (5, "FAILED", False, None),
+        (3, "FINISHED", False, 15),
+        (100, "FINISHED", False, 100),  # dvc repro -f
+        (20, "KILLED", False, 100),
+        (30, "FINISHED", False, 50),
+        (1, "FINISHED", True, 50),
     ):
-        execute(seconds, status)
+        log = JournalWriter("train-gpt", params, restored=restored)
+        now[0] += seconds
+        log.end(status)
         assert stage_seconds(result, "gpt") == expected
-    execute(1, "FINISHED", restored=True)
-    assert stage_seconds(result, "gpt") == 50
 
 
-def test_the_journal_of_a_killed_process_ends_when_it_was_last_written_and_the_next_one_tidies_it(alone, params):
-    killed = JournalWriter("train-gpt", params)
-    killed.text("samples.txt", "whole")
-    unfinished = killed.folder / "artifacts" / ".samples.txt.part"
-    unfinished.write_text("torn")
-    JournalWriter("sample", params).end("FINISHED")
-    assert unfinished.exists()
-    assert read_journals()[0].status() == ("RUNNING", None)
-    killed._file.close()  # as the system does for a process that was killed
-    os.utime(killed.folder / FILE, (1000, 1000))
-    assert read_journals()[0].status() == ("KILLED", 1_000_000)
-    JournalWriter("sample", params).end("FINISHED")
-    assert not unfinished.exists()
-    assert (killed.folder / "artifacts" / "samples.txt").read_text() == "whole"
+# ---- notes
+
+
+@pytest.fixture
+def wide(alone, params, monkeypatch):
+    """The journal of an experiment called wide, which has finished."""
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    JournalWriter("clean", params).end("FINISHED")
+    return the_journal()
+
+
+def lock(digest):
+    return json.dumps({"schema": "2.0", "stages": {"clean": {"outs": [{"path": "data/clean", "md5": digest}]}}})
+
+
+def test_a_journal_is_found_by_what_its_experiment_made_and_otherwise_by_the_name(wide, params, monkeypatch):
+    made, unknown = parse_lock(lock("abc")), parse_lock(lock("def"))
+    assert [journal_of(made, name) for name in ("wide", "renamed", "")] == [wide, None, None]
+    assert save_note(wide, {}, {"dvc.lock": lock("abc").encode()})
+    assert [journal_of(made, name) for name in ("wide", "renamed", "")] == [wide] * 3
+    assert [journal_of(unknown, name) for name in ("wide", "renamed")] == [wide, None]
+    monkeypatch.setenv("DVC_EXP_NAME", "renamed")  # a later experiment, which made something else
+    JournalWriter("clean", params).end("FINISHED")
+    assert journal_of(made, "renamed") == wide
+
+
+def note_in_another_process(made, number):
+    return save_note(made, {f"tag-{number}": str(number)}, {})
+
+
+def test_processes_that_make_notes_at_the_same_time_lose_none_and_the_stage_stays_finished(wide):
+    with ProcessPoolExecutor(2) as pool:
+        assert all(pool.map(note_in_another_process, [wide] * 23, range(23)))
+    tags = [event["tags"] for event in wide.read()[0] if event["record"] == "note"]
+    assert {name for each in tags for name in each} == {f"tag-{number}" for number in range(23)}
+    assert wide.status()[0] == "FINISHED"
+
+
+def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
+    write_text(wide.folder / NOTES, "a file where a folder should be")
+    assert not save_note(wide, {"group": "a"}, {"a.md": b"a"})
+    assert capfd.readouterr().err.startswith("Tags and files of wide were not saved and will be missing in MLflow (")
+    start_sync()  # no process can start
+    assert capfd.readouterr() == ("", "")

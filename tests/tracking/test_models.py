@@ -9,17 +9,18 @@ from urllib.parse import unquote
 
 import pytest
 import torch
+from tracking.runs import every, points, sync
+from tracking.test_experiment import changed
+from tracking.test_sync import evaluate
 
 import bukva
-from bukva.core.files import write_json
 from bukva.core.params import flatten
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.tracking.journal import journal, read_journals, requirements
+from bukva.tracking.journal import JournalWriter, requirements
 from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect
-from bukva.tracking.sync import send_journals
 from bukva.tracking.sync import sync as sync_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -33,27 +34,11 @@ def train(folder, params, val, seed=1):
     torch.manual_seed(seed)
     weights = {name: dict(GPT(CONFIG).state_dict()) for name in ("best", "initial")}
     save_model(folder / "data/models/gpt", CONFIG, TOKENIZER, weights, {"torch": "2", "arithmetic": "abc"})
-    with journal("train-gpt", params) as log:
-        log.metrics({"val_nats_per_char": 2.0}, step=100)
-        log.model("gpt", folder / "data/models/gpt")
-    evaluate(folder, params, val)
-
-
-def evaluate(folder, params, val):
-    scores = {"val": val, "test": val + 0.5, "accuracy": 0.25}
-    write_json(folder / "reports/metrics.json", {"gpt": scores})
-    with journal("evaluate", params) as log:
-        log.artifact(folder / "reports/metrics.json")
-
-
-def with_layers(params, n):
-    return params.model_copy(update={"model": params.model.model_copy(update={"n_layer": n})})
-
-
-def sync():
-    store = connect()
-    assert send_journals(store, read_journals()) == []
-    return store
+    log = JournalWriter("train-gpt", params)
+    log.metrics({"val_nats_per_char": 2.0}, step=100)
+    log.model("gpt", folder / "data/models/gpt")
+    log.end("FINISHED")
+    evaluate(folder, params, {"gpt": {"val": val, "test": val + 0.5, "accuracy": 0.25}})
 
 
 def logged(store):
@@ -92,8 +77,7 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
     }
     for run in (training, whole):
         assert (run.data.metrics["gpt.val"], run.data.metrics["gpt.accuracy"]) == (2.5, 0.25)
-    curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
-    assert [point.step for point in curve] == [100]
+    assert [step for step, *_ in points(store, training, "val_bits_per_char")] == [100]
 
 
 def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_again(database, alone, params):
@@ -107,18 +91,13 @@ def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_a
     )
 
 
-def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_and_version(database, alone, params):
-    other = params.model_copy(update={"download": params.download.model_copy(update={"corpus": "rus.lit"})})
-    train(alone, other, 1.5)
-    sync()
-    for n, val in ((1, 2.5), (2, 2.3), (3, 2.4)):
-        train(alone, with_layers(params, n), val, seed=n)
+def test_models_are_loaded_by_alias_and_by_version(database, alone, params):
+    for n, val in ((1, 2.25), (2, 2.5)):
+        train(alone, changed(params, "model", n_layer=n), val, seed=n)
     store = sync()
-    assert sorted(versions(store).values()) == ["1.5", "2.3", "2.4", "2.5"]
-    best = {alias: versions(store)[number] for alias, number in aliases(store).items()}
-    assert best == {"best": "2.3", "best-sample": "2.3", "best-rus-lit": "1.5"}
-    [last] = [number for number, score in versions(store).items() if score == "2.4"]
-    loaded, kept = bukva.load(f"models:/bukva-gpt/{last}"), bukva.load(alone / "data/models/gpt")
+    assert versions(store) == {"1": "2.25", "2": "2.5"}
+    assert aliases(store) == {"best": "1", "best-sample": "1"}
+    loaded, kept = bukva.load("models:/bukva-gpt/2"), bukva.load(alone / "data/models/gpt")
     assert loaded.generate("а", 7, seed=3) == kept.generate("а", 7, seed=3)
     assert not torch.equal(bukva.load("models:/bukva-gpt@best").model.wte.weight, kept.model.wte.weight)
 
@@ -136,15 +115,15 @@ def test_best_versions_of_all_models_are_of_the_newest_text_on_which_all_were_sc
         store.client.create_registered_model(model)
     store.client.create_model_version(gpt, database.as_uri())  # of a user
     for model, score in ((bigram, 3.5), (gpt, 2.5), (gpt, 2.25)):
-        register(model, "Russian", "local", score)
-    assert aliases(store, gpt) == {"best": "3", "best-local": "3"}
+        register(model, "Russian", "rus.lit", score)
+    assert aliases(store, gpt) == {"best": "3", "best-rus-lit": "3"}
     register(bigram, "English", "url", 1.5)
-    assert aliases(store, bigram) == {"best": "1", "best-local": "1", "best-url": "2"}
+    assert aliases(store, bigram) == {"best": "1", "best-rus-lit": "1", "best-url": "2"}
     register(gpt, "English", "url", 1.0)
-    assert aliases(store, gpt) == {"best": "4", "best-local": "3", "best-url": "4"}
+    assert aliases(store, gpt) == {"best": "4", "best-rus-lit": "3", "best-url": "4"}
     assert aliases(store, bigram)["best"] == "2"
-    register(gpt, "Russian", "local", 2.75)
-    assert aliases(store, gpt) == {"best": "3", "best-local": "3", "best-url": "4"}
+    register(gpt, "Russian", "rus.lit", 2.75)
+    assert aliases(store, gpt) == {"best": "3", "best-rus-lit": "3", "best-url": "4"}
     assert aliases(store, bigram)["best"] == "1"
 
 
@@ -167,14 +146,12 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     store = sync()
     [model] = logged(store)
     assert model.status.name == "READY"
-    outputs = [
-        run.outputs.model_outputs for run in map(store.client.get_run, [run.info.run_id for run in store.runs()])
-    ]
+    outputs = [store.client.get_run(run.info.run_id).outputs.model_outputs for run in every(store)]
     assert sorted(map(len, outputs)) == [0, 1, 1]  # stage evaluate, its training, the experiment
     assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bukva-gpt", "version": 1}]
     assert versions(store) == {"1": "2.5"}
     assert aliases(store)["best"] == "1"
-    evaluate(alone, params, 2.25)  # by other code
+    evaluate(alone, params, {"gpt": {"val": 2.25}})  # by other code
     assert versions(sync()) == {"1": "2.25"}
 
 

@@ -1,10 +1,10 @@
 """Stage publish completes MLflow with the stages that DVC restored."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from tracking.test_experiment import changed, commit
 
 from bukva.core.files import write_text
 from bukva.tracking.journal import NOTES, JournalWriter, read_journals
@@ -28,28 +28,29 @@ def lock(**stages):
     write_text(Path("dvc.lock"), json.dumps(content))  # which is YAML too
 
 
-def commit():
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for arguments in (["init", "-q"], ["add", "dvc.lock"], [*identity, "commit", "-qm", "one"]):
-        subprocess.run(["git", *arguments], check=True)
-
-
-def journals(stage):
-    return [found for found in read_journals() if found.start["stage"] == stage]
-
-
 def write_gpt(weights="weights"):
     write_text(Path("data/models/train_gpt/model.safetensors"), weights)
     write_text(Path("reports/curves/train_gpt.csv"), CURVE)
     return entry("data/models/train_gpt", "reports/curves/train_gpt.csv", digest=weights)
 
 
+def log_gpt(params, status="FINISHED", **outs):
+    log = JournalWriter("train-gpt", params)
+    for out in write_gpt(**outs)["outs"]:
+        log.artifact(Path(out["path"]))
+    log.end(status)
+
+
+def restored():
+    """Stage of each journal, and whether DVC restored it."""
+    return [(journal.start["stage"], journal.start["restored"]) for journal in read_journals()]
+
+
 def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, params):
     lock(train_gpt=write_gpt())
     publish(params)
-    (journal,) = journals("train-gpt")
-    assert journal.start["restored"]
-    assert journal.status()[0] == "FINISHED"
+    (journal,) = read_journals()
+    assert (restored(), journal.status()[0]) == ([("train-gpt", True)], "FINISHED")
     assert (journal.folder / "artifacts/train_gpt/model.safetensors").read_text() == "weights"
     assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
     points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
@@ -58,60 +59,45 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, par
     best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
     assert best == [3.25, None, 2.75, 2.75]
     publish(params)
-    assert len(journals("train-gpt")) == 1
+    assert len(read_journals()) == 1
 
 
 @pytest.mark.parametrize(
-    ("weights", "status", "restored"),
+    ("weights", "status", "is_restored"),
     [
-        ("weights", "FINISHED", [False]),
-        ("of edited code", "FINISHED", [False, True]),  # and then the edit was undone
-        ("weights", "KILLED", [False, True]),
+        ("weights", "FINISHED", False),
+        ("of edited code", "FINISHED", True),  # and then the edit was undone
+        ("weights", "KILLED", True),
     ],
 )
-def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, params, weights, status, restored):
-    log = JournalWriter("train-gpt", params)
-    for out in write_gpt(weights)["outs"]:
-        log.artifact(Path(out["path"]))
-    log.end(status)
+def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, params, weights, status, is_restored):
+    log_gpt(params, status, weights=weights)
     lock(train_gpt=write_gpt())
     publish(params)
-    assert [journal.start["restored"] for journal in journals("train-gpt")] == restored
+    assert restored() == [("train-gpt", False), ("train-gpt", True)][: 1 + is_restored]
 
 
-def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone, params):
-    lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
-    commit()
-    lock(clean=entry("data/clean"), train_gpt=write_gpt())
-    publish(params)
-    assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
-
-
-def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone, params):
-    """The training made the same bytes as before, so that DVC did not run stage evaluate."""
+def test_only_what_changed_since_the_baseline_gets_a_journal_but_a_model_trained_again_gets_its_scores(alone, params):
+    """If a training makes the same bytes as before, DVC does not run stage evaluate."""
     write_text(Path("reports/metrics.json"), "{}")
-    lock(train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
-    commit()
+    lock(clean=entry("data/clean"), train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
+    commit(alone, alone / "dvc.lock")
     publish(params)
-    assert journals("evaluate") == []
-    log = JournalWriter("train-gpt", params)
-    log.artifact(Path("data/models/train_gpt"))
-    log.end("FINISHED")
+    assert restored() == []
+    log_gpt(params)
     publish(params)
-    (journal,) = journals("evaluate")
-    assert journal.start["restored"]
-    assert (journal.folder / "artifacts/metrics.json").exists()
+    assert restored() == [("train-gpt", False), ("evaluate", True)]
+    assert (read_journals()[-1].folder / "artifacts/metrics.json").exists()
 
 
 def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
-    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     lock(train_gpt=write_gpt())
-    for parameters in (params, other):
+    for parameters in (params, changed(params, "sample", seed=7)):
         publish(parameters)
     first, second = read_journals()
-    assert first.key != second.key
+    assert first.start["key"] != second.start["key"]
     for journal in (first, second):
         assert (journal.folder / NOTES / "dvc.lock").read_bytes() == Path("dvc.lock").read_bytes()
 

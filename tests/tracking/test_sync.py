@@ -3,17 +3,18 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pytest
-from tracking.runs import by_name, files, points, sync
-from tracking.test_experiment import commit
+from tracking.runs import by_name, every, files, points, sync, whole
+from tracking.test_experiment import changed, commit
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
 from bukva.core.schema import Params
 from bukva.tracking import sync as sync_module
-from bukva.tracking.journal import JournalWriter, journal, journals_root, read_journals
+from bukva.tracking.journal import JournalWriter, journals_root, read_journals, save_note
 from bukva.tracking.store import connect
 from bukva.tracking.sync import send_journals
 
@@ -26,29 +27,34 @@ WHOLE = "repro-uncommitted"
 VAL = "val_nats_per_char"
 
 
-def run_pipeline(folder, params):
-    with journal("clean", params):
-        pass
-    with journal("train-gpt", params) as log:
-        for step in (100, 200, 300):
-            log.metrics({VAL: math.log(2) * (3 - step / 1000), "learning_rate": 0.1}, step)
-        write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
-        log.artifact(folder / "data/models/train_gpt")
-    evaluate(folder, params, {"gpt": {"val": 3.1, "test": 2.9}})
+def finish(stage, params, status="FINISHED", **more):
+    JournalWriter(stage, params, **more).end(status)
+
+
+def train(params, losses=(3.0, 2.5, 2.0), status="FINISHED", stage="train-gpt", **more):
+    """A journal of a training from its first step, whether or not it was resumed."""
+    log = JournalWriter(stage, params)
+    for step, loss in enumerate(losses, 1):
+        log.metrics({VAL: loss} | more, step)
+    log.end(status)
 
 
 def evaluate(folder, params, scores):
-    with journal("evaluate", params) as log:
-        write_json(folder / "reports/metrics.json", scores)
-        log.artifact(folder / "reports/metrics.json")
+    log = JournalWriter("evaluate", params)
+    write_json(folder / "reports/metrics.json", scores)
+    log.artifact(folder / "reports/metrics.json")
+    log.end("FINISHED")
 
 
-def train(params, losses=(3.0, 2.5, 2.0), status="FINISHED"):
-    """A journal of a training from its first step, whether or not it was resumed."""
+def run_pipeline(folder, params):
+    finish("clean", params)
     log = JournalWriter("train-gpt", params)
-    for step, loss in enumerate(losses, 1):
-        log.metrics({VAL: loss}, step)
-    log.end(status)
+    for step in (100, 200, 300):
+        log.metrics({VAL: math.log(2) * (3 - step / 1000), "learning_rate": 0.1}, step)
+    write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
+    log.artifact(folder / "data/models/train_gpt")
+    log.end("FINISHED")
+    evaluate(folder, params, {"gpt": {"val": 3.1, "test": 2.9}})
 
 
 def contents(store):
@@ -66,26 +72,23 @@ def contents(store):
     }
 
 
+def statuses(store):
+    return {name: run.info.status for name, run in by_name(store).items()}
+
+
 def steps(store, run):
     return [step for step, *_ in points(store, run, VAL)]
 
 
 def trainings(store):
     """Name, status and steps of each execution of train-gpt."""
-    runs = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
+    runs = every(store, "tags.`bukva.stage` = 'train-gpt'")
     return {run.info.run_name: (run.info.status, steps(store, run)) for run in runs}
-
-
-def whole(store):
-    """The run of the only experiment."""
-    [run] = [run for run in store.runs() if "bukva.stage" not in run.data.tags]
-    return run
 
 
 def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(database, params):
     run_pipeline(database.parent, params)
-    assert sync() == []
-    store = connect()
+    store = sync()
     assert store.client.get_experiment(store.experiment_id).artifact_location == (database.parent / "mlruns").as_uri()
     stages = by_name(store)
     top = stages.pop(WHOLE)
@@ -93,8 +96,8 @@ def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(dat
         "clean": "data", "train-gpt": "training", "evaluate": "report"
     }  # fmt: skip
     assert {run.data.tags["mlflow.parentRunId"] for run in stages.values()} == {top.info.run_id}
-    assert {run.data.tags["bukva.processor"] for run in (top, *stages.values())} == {processor()}
-    assert {run.info.status for run in (top, *stages.values())} == {"FINISHED"}
+    for run in (top, *stages.values()):
+        assert (run.data.tags["bukva.processor"], run.info.status) == (processor(), "FINISHED")
     assert {key.partition(".")[0] for key in top.data.params} == set(Params.model_fields)
     assert {key.partition(".")[0] for key in stages["train-gpt"].data.params} == {"model", "compute", "train_gpt"}
     assert stages["train-gpt"].data.params["model.n_head"] == str(params.model.n_head)
@@ -109,87 +112,99 @@ def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(dat
 
 
 def test_the_run_of_an_experiment_has_the_losses_of_both_models_while_they_are_trained_and_samples(database, params):
-    store = connect()
     for stage, loss in (("train-bigram", 3.0), ("train-gpt", 2.0)):
         log = JournalWriter(stage, params)
+        log.metrics({"n_parameters": 7})
         for step in (100, 200):
             more = {"chars_per_second": 7.0, "learning_rate": 0.1}
             log.metrics({VAL: loss, "train_nats_per_char": loss} | more, step)
             log.text("samples.txt", stage)
-            assert send_journals(store, read_journals()) == []
-            run, top = by_name(store)[stage], by_name(store)[WHOLE]
+            store = sync()
+            run, top = by_name(store)[stage], whole(store)
             prefix, others = ("bigram.", ()) if stage == "train-bigram" else ("", (VAL, "chars_per_second"))
             for name in ("val_bits_per_char", "train_bits_per_char", *others):
                 assert points(store, top, f"{prefix}{name}") == points(store, run, name)
             assert len(points(store, top, f"{prefix}val_bits_per_char")) == step / 100
-            assert not [name for name in top.data.metrics if name.endswith("learning_rate")]
+            assert not [name for name in top.data.metrics if name.endswith(("learning_rate", "n_parameters"))]
+        assert (run.data.tags["bukva.n_parameters"], "bukva.n_parameters" in top.data.tags) == ("7", not prefix)
         log.end("FINISHED")
-    with journal("sample", params) as log:
-        log.text("samples.md", "trained")
-    assert sync() == []
-    assert files(store, whole(store)) == [("samples.md", len("trained")), ("samples.txt", len("train-gpt"))]
+    log = JournalWriter("sample", params)
+    log.text("samples.md", "trained")
+    log.end("FINISHED")
+    assert files(sync(), top) == [("samples.md", len("trained")), ("samples.txt", len("train-gpt"))]
 
 
 def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_same(
     database, empty_database, params, monkeypatch
 ):
     run_pipeline(database.parent, params)
-    sync()
-    store = connect()
+    store = sync()
     first, runs = contents(store), by_name(store)
-    assert sync() == []
-    assert contents(store) == first
+    assert contents(sync()) == first
     for name, run in runs.items():  # stopped before it noted how far it came
         if name != WHOLE:
             store.client.delete_tag(run.info.run_id, "bukva.synced")
     store.client.update_run(runs[WHOLE].info.run_id, "RUNNING")
-    sync()
-    assert contents(store) == first
+    assert contents(sync()) == first
     shutil.copy(empty_database, database.parent / "other.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
     monkeypatch.chdir("/")
-    sync()
-    assert contents(connect()) == first
+    assert contents(sync()) == first
 
 
 def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, params, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
     monkeypatch.setenv("DVC_EXP_NAME", "sweep")
-    machines = [tmp_path / name for name in ("one", "two")]
-    ids = []
-    for machine, stage in zip(machines, ("train-bigram", "train-gpt"), strict=True):
+    ids, machines = {}, {stage: tmp_path / stage for stage in ("train-bigram", "train-gpt")}
+    for stage, machine in machines.items():
         (machine / ".dvc").mkdir(parents=True)
         monkeypatch.setenv("DVC_ROOT", str(machine))
-        with journal(stage, params) as log:
-            log.metrics({VAL: 3.0}, 100)
-        ids += [entry.id for entry in read_journals()]
-    for machine in machines * 2:
+        train(params, stage=stage)
+        [ids[stage]] = [entry.start["id"] for entry in read_journals()]
+    for machine in [*machines.values()] * 2:
         monkeypatch.setenv("DVC_ROOT", str(machine))
-        assert sync() == []
-    runs = by_name(connect())
-    assert set(runs) == {"sweep", "train-bigram", "train-gpt"}
-    assert {runs[stage].data.tags["bukva.journal"] for stage in ("train-bigram", "train-gpt")} == set(ids)
-    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+        store = sync()
+    assert statuses(store) == dict.fromkeys(("sweep", *machines), "FINISHED")
+    assert {stage: by_name(store)[stage].data.tags["bukva.journal"] for stage in machines} == ids
 
 
 def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, params):
-    log, store = JournalWriter("train-gpt", params), connect()
-    losses = [3.0, float("inf"), float("nan")]
-    for step, loss in enumerate(losses, 1):
+    log = JournalWriter("train-gpt", params)
+    for step, loss in enumerate((3.0, float("inf"), float("nan")), 1):
         log.metrics({VAL: loss}, step)
         log.text("samples.txt", "а" * step)
-        send_journals(store, read_journals())
+        store = sync()
         run = by_name(store)["train-gpt"]
         assert files(store, run) == [("samples.txt", 2 * step)]
         for unit in ("nats", "bits"):
             assert [point[0] for point in points(store, run, f"val_{unit}_per_char")] == list(range(1, step + 1))
-        assert {run.info.status for run in store.runs()} == {"RUNNING"}
+        assert set(statuses(store).values()) == {"RUNNING"}
     for sent in (database.parent / "mlruns").rglob("samples.txt"):
         sent.unlink()
     log.end("FINISHED")
-    sync()
-    assert {run.info.status for run in store.runs()} == {"FINISHED"}
-    assert files(store, by_name(store)["train-gpt"]) == []
+    assert set(statuses(sync()).values()) == {"FINISHED"}
+    assert files(store, run) == []
+
+
+def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_replaces_the_former(
+    database, params, monkeypatch
+):
+    finish("clean", params)
+    [made] = read_journals()
+
+    def shown():
+        store = sync()
+        [run_id, *others] = sorted(run.info.run_id for run in every(store) if run.data.tags.get("verdict"))
+        assert not others  # stages get none
+        run = store.client.get_run(run_id)
+        paths = [store.client.download_artifacts(run_id, path) for path, _ in files(store, run)]
+        return run.data.tags["verdict"], {Path(path).name: Path(path).read_text(encoding="utf-8") for path in paths}
+
+    for text in ("первая", "вторая"):
+        assert save_note(made, {"verdict": text}, {"with/a.md": text.encode()})
+        assert shown() == (text, {"a.md": text})
+    monkeypatch.setattr("mlflow.MlflowClient.log_artifacts", lambda *_: pytest.fail("sent again"))
+    assert shown() == ("вторая", {"a.md": "вторая"})
 
 
 def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, params):
@@ -200,65 +215,41 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, par
     write_json(alone / "reports/split.json", {split: {"chars": chars} for split, chars in sizes.items()})
     run_pipeline(alone, params)
     for _ in range(2):
-        assert sync() == []
-    found = {
-        name: {
-            (each.dataset.name, each.dataset.digest, json.loads(each.dataset.profile)["characters"], each.tags[0].value)
-            for each in run.inputs.dataset_inputs
+        found = {
+            name: {
+                (each.dataset.name, each.dataset.digest, json.loads(each.dataset.profile)["characters"], tag.value)
+                for each in run.inputs.dataset_inputs
+                for tag in each.tags
+            }
+            for name, run in by_name(sync()).items()
         }
-        for name, run in by_name(connect()).items()
-    }
     uses = {"train": "training", "val": "validation", "test": "test"}
     train, val, test = ((f"sample/{split}", digest, sizes[split], use) for split, use in uses.items())
-    every = {train, val, test}
-    assert found == {"clean": set(), "train-gpt": {train, val}, "evaluate": every, WHOLE: every}
+    both, all_three = {train, val}, {train, val, test}
+    assert found == {"clean": set(), "train-gpt": both, "evaluate": all_three, WHOLE: all_three}
 
 
 # ---- trainings that are interrupted, resumed or executed again
 
 
-def test_a_resumed_training_has_a_run_with_the_whole_curve_and_the_killed_one_does_not_count(database, params):
+def test_each_execution_has_a_run_and_the_whole_experiment_has_each_point_once_as_it_first_came(database, params):
     train(params, (3.0, 2.5), "KILLED")
-    train(params)
-    store = connect()
+    train(params, (3.0, 2.75, 2.0))  # a GPU may round otherwise
     for _ in range(2):
-        assert sync() == []
+        store = sync()
         assert trainings(store) == {
             f"{WHOLE}/train-gpt": ("KILLED", [1, 2]), f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])
         }  # fmt: skip
         assert whole(store).info.status == "FINISHED"
-        assert steps(store, whole(store)) == [1, 2, 3]
-        for run in store.runs():  # sent again, in the order of the journals
-            if "bukva.stage" in run.data.tags:
-                store.client.delete_tag(run.info.run_id, "bukva.synced")
-
-
-def test_a_training_whose_outputs_are_written_again_is_finished_once(database, params):
-    train(params)
-    assert sync() == []
-    with journal("train-gpt", params) as log:
-        log.replace_finished()
-    assert sync() == []
-    assert [status for status, _ in trainings(connect()).values()] == ["FINISHED", "KILLED"]  # the newest first
-    assert whole(connect()).info.status == "FINISHED"
-
-
-def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_where_it_began(
-    database, params, monkeypatch
-):
-    commit(database.parent)
-    monkeypatch.setenv("DVC_EXP_NAME", "first")
-    train(params, (3.0, 2.5), "KILLED")
-    monkeypatch.setenv("DVC_EXP_NAME", "second")
-    train(params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})}))
-    assert sync() == []
-    assert trainings(connect()) == {
-        "first/train-gpt": ("KILLED", [1, 2]), "second/train-gpt": ("FINISHED", [1, 2, 3])
-    }  # fmt: skip
-    tops = [run for run in connect().runs() if "bukva.stage" not in run.data.tags]
-    assert {run.data.tags["bukva.experiment"]: run.info.status for run in tops} == {
-        "first": "KILLED", "second": "FINISHED"
-    }  # fmt: skip
+        assert [point[:2] for point in points(store, whole(store), VAL)] == [(1, 3.0), (2, 2.5), (3, 2.0)]
+        for run in every(store, "tags.`bukva.stage` = 'train-gpt'"):  # sent again, in the order of the journals
+            store.client.delete_tag(run.info.run_id, "bukva.synced")
+    log = JournalWriter("train-gpt", params)  # DVC did not record the outputs, so they are written again
+    log.replace_finished()
+    log.end("FINISHED")
+    store = sync()
+    assert [status for status, _ in trainings(store).values()] == ["FINISHED", "KILLED", "KILLED"]  # the newest first
+    assert whole(store).info.status == "FINISHED"
 
 
 def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_ended(
@@ -270,30 +261,19 @@ def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_en
     log.metrics({VAL: 3.0}, 1)
     (copy / ".dvc").mkdir(parents=True)
     shutil.copytree(original / ".bukva", copy / ".bukva")
-    assert sync() == []
+    sync()
     monkeypatch.setenv("DVC_ROOT", str(copy))
     train(params)  # resumed from a checkpoint, which was copied too
-    assert sync() == []
-    store, first, resumed = connect(), f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
+    store = sync()
+    first, resumed = f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
     assert trainings(store) == {first: ("KILLED", [1])} | resumed
     monkeypatch.setenv("DVC_ROOT", str(original))
     log.metrics({VAL: 2.5}, 2)
     log.end("FINISHED")
     for root in (original, copy, original):
         monkeypatch.setenv("DVC_ROOT", str(root))
-        assert sync() == []
-        assert trainings(store) == {first: ("FINISHED", [1, 2])} | resumed
+        assert trainings(sync()) == {first: ("FINISHED", [1, 2])} | resumed
     assert steps(store, whole(store)) == [1, 2, 3]
-
-
-def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_point_of_its_experiment(database, params):
-    for loss in (3.0, 3.0, 2.5, 3.0):  # a GPU may round otherwise
-        train(params, [loss])
-        assert sync() == []
-    store = connect()
-    names = {f"{WHOLE}/train-gpt{number}" for number in ("", " 2", " 3", " 4")}
-    assert {run.info.run_name for run in store.runs()} == {WHOLE, *names}
-    assert [value for _, value, _ in points(store, whole(store), VAL)] == [3.0]
 
 
 # ---- descriptions, deletions and errors
@@ -302,55 +282,52 @@ def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_poin
 def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made(database, params, monkeypatch):
     head = commit(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
-    changed = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
-    JournalWriter("train-bigram", changed, restored=True).end("FINISHED")
-    JournalWriter("train-gpt", changed).end("FINISHED")
-    assert sync() == []
-    store = connect()
+    params = changed(params, "model", n_head=8)
+    finish("train-bigram", params, restored=True)
+    finish("train-gpt", params)
 
     def description():
-        return whole(store).data.tags["mlflow.note.content"].split("  \n")
+        return whole(sync()).data.tags["mlflow.note.content"].split("  \n")
 
     begun = [f"Differs from commit `{head[:7]}` in `model.n_head=8`."]
     made = ["Trained: train-gpt.", "Restored by DVC from its run cache: train-bigram."]
     assert description() == begun + made
     for val in (2.5, 2.25):
-        evaluate(database.parent, changed, {"gpt": {"val": val}, "bigram": {"val": 3.5}})
-        assert sync() == []
+        evaluate(database.parent, params, {"gpt": {"val": val}, "bigram": {"val": 3.5}})
         score = f"Scores on val, bits per character: GPT **{val:.3f}**, bigram **3.500**."
         assert description() == [*begun, score, *made]
+    store = connect()
     store.client.set_tag(whole(store).info.run_id, "mlflow.note.content", "mine")
-    JournalWriter("sample", changed).end("FINISHED")
-    assert sync() == []
+    finish("sample", params)
     assert description() == ["mine"]
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):
     store = connect()
     foreign = store.client.create_run(store.experiment_id, run_name="mine")
-    JournalWriter("clean", params).end("FINISHED")
+    finish("clean", params)
     running = JournalWriter("train-gpt", params)
     sync()
-    store.client.delete_run(by_name(store)["clean"].info.run_id)
-    assert sync() == []
-    assert len(store.runs()) == 3
+    runs = by_name(store)
+    store.client.delete_run(runs["clean"].info.run_id)
     assert sync_module.sync() == (
         f"{database} has the results of 2 stage executions, except for 1 that was deleted there. To restore a run, run "
         "`mlflow runs restore --run-id ID`."
     )
-    store.client.delete_run(by_name(store)[WHOLE].info.run_id)
+    store.client.delete_run(runs[WHOLE].info.run_id)
     running.end("FINISHED")
-    JournalWriter("sample", params).end("FINISHED")
-    assert sync() == []
-    assert {name: run.info.status for name, run in by_name(store).items()} == {
-        "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
+    finish("sample", params)
+    sync()
+    assert {run.info.run_id: run.info.status for run in store.runs().values()} == {
+        runs["clean"].info.run_id: "FINISHED", runs[WHOLE].info.run_id: "RUNNING",
+        runs["train-gpt"].info.run_id: "RUNNING",
     }  # fmt: skip
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
     assert "has the results of 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
 
 
 def test_the_variables_of_mlflow_choose_its_experiment_and_a_deleted_one_is_named(database, params, monkeypatch):
-    JournalWriter("clean", params).end("FINISHED")
+    finish("clean", params)
     store = connect()
     store.client.delete_experiment(store.experiment_id)
     with pytest.raises(BukvaError) as error:
@@ -362,7 +339,7 @@ def test_the_variables_of_mlflow_choose_its_experiment_and_a_deleted_one_is_name
     )
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
     assert sync_module.sync() == f"{database} has the results of 1 stage execution."
-    assert (connect().experiment_id, len(connect().runs())) == ("2", 2)
+    assert (connect().experiment_id, len(every(connect()))) == ("2", 2)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "2")
     assert connect().experiment_id == "2"
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
@@ -381,12 +358,12 @@ def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, param
     torn = JournalWriter("evaluate", params)
     torn.artifact(database.parent / "metrics.json")
     torn.end("FINISHED")
-    JournalWriter("split", params).end("FINISHED")
+    finish("split", params)
     start = {"record": "start", "at": 1, "id": "a", "key": "a", "kind": "data", "stage": "clean", "experiment": "old"}
     write_text(journals_root() / "old/clean-001/journal.jsonl", json.dumps(start) + "\n")  # lacks what is kept now
-    sentences = sync()
+    sentences = send_journals(connect(), read_journals())
     assert [name in each for name, each in zip(("old", "/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 3
-    assert by_name(connect())["split"].info.status == "FINISHED"
+    assert statuses(connect())["split"] == "FINISHED"
 
 
 def test_a_checkout_in_which_nothing_has_run_has_nothing_to_send_and_makes_no_database(project):

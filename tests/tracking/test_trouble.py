@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 from imports import SHIPPED
-from tracking.runs import points, short_name
+from tracking.runs import every, files, points
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
@@ -27,8 +27,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.processes import LOG, free_port
 from bukva.text.ids import bits
 from bukva.tracking.journal import journal, read_journals
-from bukva.tracking.store import connect
-from bukva.tracking.ui import mlflow_server
+from bukva.tracking.store import connect, mlflow_server
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,10 +59,7 @@ def with_password(port):
 
 @pytest.fixture(scope="module")
 def shared_port(tmp_path_factory, empty_database):
-    """The port of a real MLflow server that all tests share; each has an experiment of its own there.
-
-    Other machines cannot connect to it, and its processes end with it.
-    """
+    """The port of a real MLflow server, which other machines cannot reach, and whose processes end with it."""
     root = tmp_path_factory.mktemp("server")
     (root / ".dvc").mkdir()
     shutil.copy(empty_database, root / "mlflow.db")
@@ -72,7 +68,7 @@ def shared_port(tmp_path_factory, empty_database):
             patch.setenv("DVC_ROOT", str(root))
             patch.setenv("MLFLOW_ARTIFACTS_DESTINATION", str(root / "server"))
             patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-            patch.setattr("bukva.tracking.ui.start_sync", lambda: None)
+            patch.setattr("bukva.tracking.store.start_sync", lambda: None)
             server = stack.enter_context(mlflow_server(free_port(0)))
         wait_until(server.is_ready)
         assert server.process
@@ -86,12 +82,11 @@ def shared_port(tmp_path_factory, empty_database):
 
 
 class Proxy(ThreadingHTTPServer):
-    """Passes calls on to a server, or fails as a test wants."""
+    """Passes calls on to a server, or loses the answers of those that write. `lost` has their names."""
 
     def __init__(self, behind):
         super().__init__(("127.0.0.1", 0), _Passes)
-        self.port_behind, self.loses = behind, False
-        self.lost: set[str] = set()  # calls that the server executed and whose answer was lost
+        self.port_behind, self.loses, self.lost = behind, False, set()
 
     def handle_error(self, request, client_address):
         """Nothing: the client may be gone."""
@@ -123,16 +118,6 @@ class _Passes(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def proxy(shared_port, trial, monkeypatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")  # without MLflow's pauses between tries
-    with Proxy(shared_port) as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(proxy.server_port))
-        yield proxy
-        proxy.shutdown()
-
-
-@pytest.fixture
 def trial(project, monkeypatch):
     """The root of a project whose experiment has a name of its own; at the end, no file in it contains a secret."""
     monkeypatch.setattr("bukva.tracking.journal.WAIT_SECONDS", PATIENCE_SECONDS)  # however busy the machine is
@@ -144,6 +129,16 @@ def trial(project, monkeypatch):
         sender.kill()
     written = b"".join(file.read_bytes() for file in project.rglob("*") if file.is_file())
     assert not [secret for secret in SECRETS if secret.encode() in written]
+
+
+@pytest.fixture
+def proxy(shared_port, trial, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")  # without MLflow's pauses between tries
+    with Proxy(shared_port) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(proxy.server_port))
+        yield proxy
+        proxy.shutdown()
 
 
 @pytest.fixture
@@ -179,12 +174,7 @@ def log_of(project):
     return (project / LOG).read_text().splitlines()
 
 
-def sync():
-    printed = bukva("sync", status=0)
-    assert printed.endswith("has the results of 1 stage execution.\n")
-
-
-def bukva(command, status):
+def bukva(command, status=0):
     """What the command prints, which is one line without a secret."""
     done = CliRunner().invoke(app, [command])
     printed = done.output + (f"{done.exception}\n" if isinstance(done.exception, BukvaError) else "")
@@ -193,27 +183,31 @@ def bukva(command, status):
     return printed
 
 
-def is_all_there():
-    """Whether MLflow has all that the journal has: two runs, every point once, the artifact, the end."""
-    store, (kept,) = connect(), read_journals()
-    whole, training = sorted(store.runs(kept.key), key=lambda run: short_name(run) == "train-gpt")
-    expected: dict[str, list[tuple[int, float, int]]] = {}
-    for record in kept.read()[0]:
-        for name, value in record.get("values", {}).items():
-            expected.setdefault(name, []).append((record["step"], value, record["at"]))
-    for name in [name for name in expected if "nats" in name]:
-        expected[name.replace("nats", "bits")] = [(step, bits(value), at) for step, value, at in expected[name]]
-    return (
-        {name: points(store, training, name) for name in training.data.metrics} == expected
-        and {whole.info.status, training.info.status} == {"FINISHED"}
-        and [file.path for file in store.client.list_artifacts(training.info.run_id)] == ["weights"]
-    )
-
-
 def is_live():
     """Whether the first point of the training is in MLflow."""
+    return any("val_nats_per_char" in run.data.metrics for run in of_trial(connect()))
+
+
+def of_trial(store):
+    """The runs of the stage and of the experiment."""
+    (kept,) = read_journals()
+    return every(store, f"tags.`bukva.key` = '{kept.start['key']}'")
+
+
+def sync_completes():
+    """`bukva sync` makes MLflow have all that the journal has: two runs, every point once, the artifact, the end."""
+    assert bukva("sync").endswith("has the results of 1 stage execution.\n")
     store, (kept,) = connect(), read_journals()
-    return any("val_nats_per_char" in run.data.metrics for run in store.runs(kept.key))
+    whole, training = sorted(of_trial(store), key=lambda run: "bukva.stage" in run.data.tags)
+    expected = {}
+    for event in kept.read()[0]:
+        for name, value in event.get("values", {}).items():
+            expected.setdefault(name, []).append((event["step"], value, event["at"]))
+    for name in [name for name in expected if "nats" in name]:
+        expected[name.replace("nats", "bits")] = [(step, bits(value), at) for step, value, at in expected[name]]
+    assert {name: points(store, training, name) for name in training.data.metrics} == expected
+    assert {whole.info.status, training.info.status} == {"FINISHED"}
+    assert files(store, training) == [("weights", 10)]
 
 
 def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
@@ -222,8 +216,7 @@ def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
         wait_until(lambda: proxy.lost >= {"create", "log-batch"})
         proxy.loses = False
     wait_until(lambda: not senders())
-    sync()
-    assert is_all_there()
+    sync_completes()
 
 
 def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(
@@ -240,14 +233,13 @@ def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(
     assert "Connection refused" in bukva("sync", status=1)
     for uri in (with_password(shared_port), f"sqlite:///{own_database}"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        sync()
-        assert is_all_there()
+        sync_completes()
 
 
 def test_a_training_is_shown_while_it_runs_with_the_stages_before_it_and_when_it_was_killed(own_database, params):
-    def shown(stage):
-        runs = [run for run in connect().runs() if run.data.tags.get("bukva.stage") == stage and run.data.params]
-        return runs[0].info.status if runs else ""
+    def shown():
+        runs = [run for run in every(connect()) if run.data.params]
+        return {run.data.tags.get("bukva.stage", ""): run.info.status for run in runs}
 
     program = f"""{STAGE}
 with journal("train-gpt", params) as log:
@@ -257,11 +249,9 @@ with journal("train-gpt", params) as log:
     with journal("clean", params):
         pass
     with subprocess.Popen([sys.executable, "-c", program]) as stage:
-        wait_until(lambda: shown("train-gpt") == "RUNNING")
-        assert shown("clean") == "FINISHED"
+        wait_until(lambda: shown() == {"": "RUNNING", "clean": "FINISHED", "train-gpt": "RUNNING"})
         stage.kill()
-    wait_until(lambda: {run.info.status for run in connect().runs()} == {"FINISHED", "KILLED"})
-    assert shown("train-gpt") == "KILLED"
+    wait_until(lambda: shown() == {"": "KILLED", "clean": "FINISHED", "train-gpt": "KILLED"})
 
 
 @pytest.mark.parametrize("fault", ["locked database", "killed sender"])
@@ -275,8 +265,7 @@ def test_a_fault_of_the_sender_is_reported_once_and_completed_later(own_database
                 senders()[0].kill()
         assert capfd.readouterr() == ("", SENTENCE)
         assert ("database is locked" in str(log_of(trial))) == (fault == "locked database")
-    sync()
-    assert is_all_there()
+    sync_completes()
 
 
 def test_a_tracker_that_hangs_does_not_slow_a_stage(trial, monkeypatch):

@@ -50,7 +50,7 @@ from bukva.report.page import asset, overview, page_of, render
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.journal import read_journals
-from bukva.tracking.ui import Server, mlflow_server
+from bukva.tracking.store import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
 LINKS = [("/", "Experiments"), (f"/runs/{WORKSPACE}", "The last run"), ("/play", "Playground"), ("/mlflow", "MLflow")]

@@ -107,7 +107,7 @@ def search(
         print(f"Best of {count(len(reports), 'trial')}: {best['name']}, val {best['val']:.3f}: {settings}")
         final = dataclasses.replace(sweep, name=f"{sweep.name}-seeds")
         fresh = [training.seed + number for number in range(1, seeds + 1)]
-        finals = [
+        finals: list[Trial] = [
             {"name": f"{final.name}-{side}-{seed}", "settings": [*chosen, f"{SEED}={seed}"]}
             for side, chosen in (("params", fixed), ("winner", best["settings"]))
             for seed in fresh

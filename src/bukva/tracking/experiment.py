@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from bukva.core.files import read_json, sha256
 from bukva.core.messages import shorten
 from bukva.core.params import flatten
 from bukva.core.schema import Params
-from bukva.project import baseline as saved
+from bukva.project import baseline
 from bukva.project.baseline import edited_files, undo_command
 from bukva.project.lock import digest, parse_yaml, read_lock
 from bukva.project.revisions import UNDO_PREFIX, file_at, head, head_or_empty
@@ -24,68 +24,53 @@ READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": (
 MAX_NAMED = 3  # maximum number of changes in a label
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One run of the pipeline, by `dvc exp run` or by a plain `dvc repro`.
+def this_experiment(params: Params) -> dict[str, Any]:
+    """Describe the experiment to which the running stage belongs.
 
-    name: name of the DVC experiment; for `dvc repro`, it is made from the commit.
+    experiment: name of the DVC experiment; that of a `dvc repro` is made from the commit.
+    shown, label: name for users, and that of the run in MLflow, such as `bumpy-vara: n_head=8`.
     commit: commit from which the experiment started, or "" before the first commit of the project.
     params: all parameters, by dotted key such as `model.n_head`.
-    changed: parameters that differ from `commit`, each as text such as `model.n_head=8`.
-    edited: digest of each file of code or text that stages read and that differs from `commit`, by path.
+    changed: parameters that differ from `commit`, such as `model.n_head=8`.
+    edited: folders of code or text that differ from `commit`.
+    key: identifier. The name is not enough, because DVC can give it to a later experiment.
     """
-
-    name: str
-    commit: str
-    params: dict[str, Any]
-    changed: tuple[str, ...] = ()
-    edited: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """Unique identifier of the experiment.
-
-        After `dvc exp remove`, or with `dvc exp run -f`, DVC can give the same name to another experiment. That
-        experiment needs a new MLflow run, because the parameters of a run cannot change.
-        """
-        return digest([self.name, self.commit, self.params, *([self.edited] if self.edited else [])])
-
-    @property
-    def shown(self) -> str:
-        """Name of the experiment for users. A `dvc repro` of a commit without changes is the baseline."""
-        return saved.NAME if self.commit and self.name == name_of_repro(self.commit) else self.name
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """Folders of the edited files, such as src/bukva/models."""
-        return tuple(dict.fromkeys(_folder(path) for path in self.edited))
-
-    @property
-    def label(self) -> str:
-        """Name of the experiment's run in MLflow, such as `bumpy-vara: n_head=8`. It is short, as MLflow cuts names."""
-        changes = [*map(self._brief, self.changed), *(f"edited {Path(folder).name}" for folder in self.folders)]
-        more = len(changes) - MAX_NAMED
-        parts = [*changes[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
-        return f"{self.shown}: {', '.join(parts)}" if parts else self.shown
-
-    def _brief(self, changed: str) -> str:
-        brief = changed.partition(".")[2]
-        keys = [key.partition(".")[2] for key in self.params]
-        return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")
-
-
-def this_experiment(params: Params) -> Experiment:
-    """Return the experiment to which the running stage belongs."""
-    commit, flat = baseline(), flatten(params.model_dump())
+    commit, flat = os.environ.get(BASELINE) or head_or_empty(), flatten(params.model_dump())
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
-    name = name_of_repro(commit)
     edited = _edited(params) if commit else {}
+    name = name_of_repro(commit)
     if commit and (flat != committed or edited):
         name = f"{name}-{digest([flat, edited] if edited else flat)[:8]}"
-    changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
+    name = os.environ.get(NAME) or name
+    shown = baseline.NAME if commit and name == name_of_repro(commit) else name
+    keys = [key for key, value in flat.items() if key in committed and committed[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # the URL may contain a token, and many people read MLflow
-    texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
-    return Experiment(os.environ.get(NAME) or name, commit, flat, texts, edited)
+    changed = [f"{key}={shorten(flat[key])}" for key in keys]
+    parts = [Path(path).parts for path in edited]
+    folders = list(dict.fromkeys("/".join(each[: 3 if each[0] == "src" else 2]) for each in parts))
+    return {
+        "experiment": name,
+        "shown": shown,
+        "label": _label(shown, flat, changed, folders),
+        "commit": commit,
+        "params": flat,
+        "changed": changed,
+        "edited": folders,
+        "key": digest([name, commit, flat, *([edited] if edited else [])]),
+    }
+
+
+def _label(shown: str, params: Iterable[str], changed: Sequence[str], folders: Sequence[str]) -> str:
+    n_sections = Counter(key.partition(".")[2] for key in params)  # in which a key occurs
+    changes = []
+    for change in changed:
+        brief = change.partition(".")[2]
+        is_clear = n_sections[brief.partition("=")[0]] == 1
+        changes.append(brief if is_clear else change.removeprefix("train_"))
+    changes += [f"edited {Path(folder).name}" for folder in folders]
+    if len(changes) > MAX_NAMED:  # MLflow cuts long names
+        changes[MAX_NAMED:] = [f"{len(changes) - MAX_NAMED} more"]
+    return f"{shown}: {', '.join(changes)}" if changes else shown
 
 
 def _edited(params: Params) -> dict[str, str]:
@@ -97,43 +82,29 @@ def _edited(params: Params) -> dict[str, str]:
     return {}
 
 
-def _folder(path: str) -> str:
-    """Return src/bukva/models for src/bukva/models/ngrams/trie.py, and stages/sample.py for itself."""
-    parts = Path(path).parts
-    return "/".join(parts[: 3 if parts[0] == "src" else 2])
-
-
 def name_of_repro(commit: str) -> str:
     """Return the experiment name for a plain `dvc repro`, such as `repro-1a2b3c4`. `commit` may be ""."""
     return f"repro-{commit[:7] or 'uncommitted'}"
 
 
-def baseline() -> str:
-    """Return the commit from which the running experiment started, or "" before the first commit of the project."""
-    return os.environ.get(BASELINE) or head_or_empty()
-
-
 def print_uncommitted(params: Params) -> None:
     """Print the uncommitted changes of params.yaml, and the command that restores the file.
 
-    Print nothing in a queued experiment, because no other experiment starts from its copy of the project.
-
-    Raises:
-        RefusedError: git refuses to read the project, because another user owns the folder.
+    In a queued experiment, nothing is printed, because no other experiment starts from its copy of the project.
     """
-    head()
+    head()  # raises RefusedError if another user owns the folder
     experiment = this_experiment(params)
-    if experiment.changed and (command := undo_command()):
+    if experiment["changed"] and (command := undo_command()):
         print(
-            f"params.yaml differs from commit {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next "
+            f"params.yaml differs from commit {experiment['commit'][:7]}: {', '.join(experiment['changed'])}. The next "
             f"experiment will start from these values. {UNDO_PREFIX}{command}"
         )
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Describe the splits that a stage of this kind reads, one dict for each. `digest` and `text` are digests of DVC.
+    """Describe the splits that a stage of this kind reads, one dict for each; [] before stage split has run.
 
-    The list is empty if stage split has not run yet.
+    `digest` and `text` are DVC's digests of the splits and of the cleaned text.
     """
     try:
         record = read_lock()["split"]
@@ -142,15 +113,9 @@ def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
     except (OSError, ValueError, KeyError):  # the files do not exist yet, or DVC is writing them
         return []
     corpus = params.download.corpus
+    shared = {"digest": md5, "text": text, "source": {"corpus": corpus, "path": paths()["split"]}}
     return [
-        {
-            "name": f"{corpus}/{split}",
-            "digest": md5,
-            "text": text,
-            "source": {"corpus": corpus, "path": paths()["split"]},
-            "split": split,
-            "profile": {"characters": report[split]["chars"]},
-        }
+        {"name": f"{corpus}/{split}", "split": split, "profile": {"characters": report[split]["chars"]}, **shared}
         for split in READ_BY.get(kind, ())
         if split in report
     ]

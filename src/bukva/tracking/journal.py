@@ -34,7 +34,7 @@ from typing import Any
 import psutil
 
 from bukva.core.errors import message_for
-from bukva.core.files import atomic_file, project_root, write_text
+from bukva.core.files import atomic_file, project_root
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
 from bukva.core.schema import Params
@@ -46,7 +46,6 @@ Event = dict[str, Any]
 
 FILE, ARTIFACTS, NOTES, CODE = "journal.jsonl", "artifacts", "notes", "code.zip"
 END = b'{"record": "end"'  # begin of the line of an end event
-UNRECORDED = "DVC ended before it recorded the outputs, so a later execution wrote them again."
 NOTE_CHARS = 1000  # maximum length of the note in an end event
 PACKAGE = Path(__file__).parents[1]  # running code; a queued experiment has its own copy of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
@@ -64,20 +63,14 @@ REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 
 @dataclass(frozen=True)
 class Journal:
-    """Journal of one stage execution. Its start event contains the experiment, all parameters and the stage."""
+    """Journal of one stage execution.
+
+    The start event describes the experiment (see `this_experiment`) and the stage, and contains an `id` that is unique
+    across all machines.
+    """
 
     folder: Path
     start: Event
-
-    @property
-    def id(self) -> str:
-        """Identifier of the journal, unique across all machines."""
-        return str(self.start["id"])
-
-    @property
-    def key(self) -> str:
-        """Identifier of the experiment (`Experiment.key`)."""
-        return str(self.start["key"])
 
     def read(self, offset: int = 0) -> tuple[list[Event], int]:
         """Return the complete events from byte `offset` on, and the offset of the next event."""
@@ -101,14 +94,13 @@ class Journal:
                 return str(ends[-1]["status"]), int(ends[-1]["at"])
             return ("KILLED", os.fstat(file.fileno()).st_mtime_ns // 1_000_000) if is_abandoned else ("RUNNING", None)
 
+    def is_running(self) -> bool:
+        return self.status()[0] == "RUNNING"
+
     def append(self, record: str, **content: Any) -> None:
         """Append an event after the stage has ended, or while it runs."""
         with (self.folder / FILE).open("ab", buffering=0) as file:
             file.write(b"\n" + _line(record, content))  # a full disk may have cut off the last line
-
-    def is_running(self) -> bool:
-        """Return whether the stage is still running."""
-        return self.status()[0] == "RUNNING"
 
 
 def journals_root() -> Path:
@@ -117,10 +109,10 @@ def journals_root() -> Path:
 
 
 def read_journals(experiment: str = "*", key: str = "") -> list[Journal]:
-    """Return the journals of all experiments, or of the experiment with this name or `Experiment.key`, oldest first."""
+    """Return the journals of all experiments, or of the experiment with this name or key, oldest first."""
     opened = [open_journal(file.parent) for file in journals_root().glob(f"{experiment}/*/{FILE}")]
-    matching = [journal for journal in opened if journal and key in ("", journal.key)]
-    return sorted(matching, key=lambda journal: (journal.start["at"], journal.id))
+    matching = [journal for journal in opened if journal and key in ("", journal.start["key"])]
+    return sorted(matching, key=lambda journal: (journal.start["at"], journal.start["id"]))
 
 
 def open_journal(folder: Path) -> Journal | None:
@@ -143,16 +135,15 @@ def journal_of(lock: StageRecords, name: str = "") -> Journal | None:
     for noted in journals_root().glob(f"*/*/{NOTES}/{LOCK}") if digests else ():
         text, made = noted.read_text(encoding="utf-8"), open_journal(noted.parents[1])
         if made and all(md5 in text for md5 in digests):
-            found += read_journals(noted.parents[2].name, made.key)
+            found += read_journals(made.start["experiment"], made.start["key"])
     found = found or (read_journals(name) if name else [])
     return max(found, key=lambda each: (each.start["experiment"] == name, each.start["at"]), default=None)
 
 
 def _parse(line: bytes) -> Any:
-    """Parse an event. Return None if the line is incomplete because of a full disk or a power cut."""
     try:
         return json.loads(line)
-    except ValueError:
+    except ValueError:  # a full disk or a power cut has left an incomplete line
         return None
 
 
@@ -168,17 +159,16 @@ class JournalWriter:
 
     def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
         self.stage = stage
-        self.folder: Path | None = None
+        self.journal: Journal | None = None
         self._file: FileIO | None = None
         self._has_failed = False
         if silent:
             return
         with self._errors_reported():
             start = _start(stage, params, restored)
-            _remove_unfinished(start["experiment"])
             folder = journals_root() / start["id"]
             folder.mkdir(parents=True)
-            self.folder, self._file = folder, (folder / FILE).open("ab", buffering=0)
+            self.journal, self._file = Journal(folder, start), (folder / FILE).open("ab", buffering=0)
             # on a file system without locks, a killed stage looks like a running one
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,16 +185,16 @@ class JournalWriter:
     def text(self, name: str, content: str) -> None:
         """Log a text as an artifact that exists only in the journal. An earlier artifact of this name is replaced."""
         with self._errors_reported():
-            if self.folder:
-                write_text(self.folder / ARTIFACTS / name, content)
+            if self.journal:
+                unfinished, kept = self.journal.folder / "unfinished", self.journal.folder / ARTIFACTS / name
+                kept.parent.mkdir(exist_ok=True)
+                unfinished.write_text(content, encoding="utf-8")
+                unfinished.replace(kept)  # so a killed stage leaves no half text
                 self._write("artifact", path=name, source="")
 
     def model(self, name: str, folder: Path) -> None:
         """Log the folder of a trained model, the code of bukva and the required packages."""
-        with self._errors_reported():
-            if self.folder:
-                _pack_code(self.folder / CODE)
-                self._write("model", folder, name=name, requirements=requirements())
+        self._write("model", folder, name=name, requirements=requirements())
 
     def replace_finished(self) -> None:
         """Mark the last execution of this stage as killed if it has finished, because this one only writes its outputs.
@@ -212,15 +202,18 @@ class JournalWriter:
         This happens if DVC is killed after a training has finished and before DVC has recorded its outputs.
         """
         with self._errors_reported():
-            if self.folder and (own := open_journal(self.folder)):
-                same = [
-                    other
-                    for other in read_journals(own.start["experiment"], own.key)
-                    if other.start["stage"] == self.stage and not other.start["restored"] and other != own
-                ]
-                status, ended_at = same[-1].status() if same else ("", None)
-                if status == "FINISHED":
-                    same[-1].append("end", status="KILLED", note=UNRECORDED, at=ended_at)
+            if not self.journal:
+                return
+            own = self.journal.start
+            earlier = [
+                each
+                for each in read_journals(own["experiment"], own["key"])
+                if each.start["stage"] == self.stage and not each.start["restored"] and each.start["id"] != own["id"]
+            ]
+            status, ended_at = earlier[-1].status() if earlier else ("", None)
+            if status == "FINISHED":
+                why = "DVC ended before it recorded the outputs, so a later execution wrote them again."
+                earlier[-1].append("end", status="KILLED", note=why, at=ended_at)
 
     def end(self, status: str, note: str = "") -> None:
         """Write the end event with the status FINISHED, FAILED or KILLED, and the reason for it."""
@@ -229,13 +222,15 @@ class JournalWriter:
             self._file.close()
 
     def _write(self, record: str, linked: Path | None = None, **content: Any) -> None:
-        """Write an event. If it has a file or folder, link it."""
         with self._errors_reported():
-            if self._file and self.folder:
-                if linked:
-                    _link_all(linked, self.folder / ARTIFACTS / linked.name)
-                    content |= {"path": linked.name, "source": linked.as_posix()}
-                self._file.write(_line(record, content))
+            if not (self.journal and self._file):
+                return
+            if linked:
+                _link(linked, self.journal.folder / ARTIFACTS / linked.name)
+                content |= {"path": linked.name, "source": linked.as_posix()}
+            if record == "model":
+                _pack_code(self.journal.folder / CODE)
+            self._file.write(_line(record, content))
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
@@ -278,15 +273,8 @@ def _line(record: str, content: Event) -> bytes:
 def _start(stage: str, params: Params, restored: bool) -> Event:
     experiment, spec = this_experiment(params), stages()[stage]
     return {
-        "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",
-        "experiment": experiment.name,
-        "shown": experiment.shown,
-        "label": experiment.label,
-        "changed": experiment.changed,
-        "edited": experiment.folders,
-        "key": experiment.key,
-        "commit": experiment.commit,
-        "params": experiment.params,
+        "id": f"{experiment['experiment']}/{stage}-{uuid.uuid4().hex[:8]}",
+        **experiment,
         "stage": stage,
         "kind": spec.kind,
         "sections": spec.sections,
@@ -295,15 +283,6 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
         "user": psutil.Process().username(),
         "processor": processor(),
     }
-
-
-def _remove_unfinished(experiment: str) -> None:
-    """Remove partially written files that killed stages left. No event refers to them."""
-    for journal in read_journals(experiment):
-        unfinished = list(journal.folder.glob("**/.*.part"))
-        if unfinished and not journal.is_running():
-            for file in unfinished:
-                file.unlink(missing_ok=True)
 
 
 def requirements() -> list[str]:
@@ -318,22 +297,18 @@ def _pack_code(archive: Path) -> None:
                 packed.write(file, file.relative_to(PACKAGE.parent))
 
 
-def _link_all(path: Path, link: Path) -> None:
-    """Link a file, or all files of a folder."""
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        shutil.copytree(path, link, copy_function=_link, dirs_exist_ok=True)
-    else:
-        _link(path, link)
-
-
-def _link(path: str | Path, link: str | Path) -> None:
-    """Create a hard link to a file, or a copy. The content stays, because output files are replaced, never modified."""
-    Path(link).unlink(missing_ok=True)
-    try:
-        os.link(os.path.realpath(path), link)  # DVC can be configured to put symbolic links in the workspace
-    except OSError:  # `link` is on another file system, or the file system has no hard links
-        shutil.copyfile(path, link)
+def _link(path: Path, link: Path) -> None:
+    """Create hard links to a file, or to all files of a folder, or copies if the file system has no hard links."""
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if file.is_dir():
+            continue
+        linked = link / file.relative_to(path)
+        linked.parent.mkdir(parents=True, exist_ok=True)
+        linked.unlink(missing_ok=True)
+        try:  # the content stays, because output files are replaced, never modified
+            os.link(os.path.realpath(file), linked)  # DVC can be configured to put symbolic links in the workspace
+        except OSError:
+            shutil.copyfile(file, linked)
 
 
 # ---- the journal of a stage, and the process that sends it
@@ -348,7 +323,8 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
     publish sends it.
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
-    sender = _start_sender(log) if stages()[stage].kind == "training" else None
+    is_training = stages()[stage].kind == "training"
+    sender = _start_sender(log) if is_training else None
     status, why = "FINISHED", ""
     try:
         with sigterm_raises():
@@ -359,10 +335,10 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
     finally:
         log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
         log.end(status, why)
-        if status != "FINISHED":
+        if log.journal and (is_training or status != "FINISHED"):
             sender = sender or _start_sender(log)
-        if sender and fails_within(sender, WAIT_SECONDS):
-            print(f"MLflow is missing results of {stage}. {REMEDY}", file=sys.stderr)
+            if sender is None or fails_within(sender, WAIT_SECONDS):
+                print(f"MLflow is missing results of {stage}. {REMEDY}", file=sys.stderr)
 
 
 def start_sync() -> None:
@@ -372,17 +348,9 @@ def start_sync() -> None:
 
 
 def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
-    if log.folder is None:
-        return None
-    try:
-        return start_detached("bukva.tracking.sync", "live", str(log.folder))
-    except OSError as error:
-        print(
-            f"The process that sends results to MLflow did not start ({error}). MLflow is missing results of "
-            f"{log.stage}. {REMEDY}",
-            file=sys.stderr,
-        )
-        return None
+    with contextlib.suppress(OSError):  # for example, the user may start no more processes
+        return start_detached("bukva.tracking.sync", "live", str(log.journal.folder)) if log.journal else None
+    return None
 
 
 def _status_after(error: BaseException) -> tuple[str, str]:
@@ -392,4 +360,9 @@ def _status_after(error: BaseException) -> tuple[str, str]:
         case SystemExit(code=None | 0):
             return "FINISHED", ""
         case _:
-            return "FAILED", message_for(error) or f"{type(error).__name__}: {error}"
+            return "FAILED", why_failed(error)
+
+
+def why_failed(error: BaseException) -> str:
+    """Describe any error in one sentence."""
+    return message_for(error) or f"{type(error).__name__}: {error}"

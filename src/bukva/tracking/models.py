@@ -4,16 +4,20 @@ An uploaded model contains no pickle. Each step first checks what MLflow already
 interrupted upload, and nothing is stored twice.
 """
 
+import contextlib
 import json
 import re
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
+from bukva.core.params import flatten
 from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
+SCORES = "metrics.json"  # artifact of stage evaluate with the scores of all models, named as in DVC
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # split whose score decides which version gets the alias `best`
@@ -43,34 +48,37 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 # ---- log, score and register
 
 
-def log_model(
-    client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
-) -> None:
+def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[str], params: Mapping[str, str]) -> None:
     """Upload the trained model of a model event, unless MLflow already has the complete model.
 
-    `runs` will list the model as an output. The first is the run of the training.
+    The runs will list the model as an output. The first is the run of the training.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    run_id, experiment_id, name = runs[0].info.run_id, runs[0].info.experiment_id, event["name"]
+    client, name, experiment = store.client, event["name"], journal.start["experiment"]
     artifact = journal.folder / ARTIFACTS / event["path"]
-    tags = {"model": name, "experiment": journal.start["experiment"], "key": journal.key}
-    tags = {f"bukva.{key}": text for key, text in (tags | read_json(artifact / "numerics.json")).items()}
-    title = f"{_allowed(journal.start['experiment'])}-{name}"
-    logged = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
-    if logged:
-        model = logged[0]
-    else:
-        model = client.create_logged_model(experiment_id, title, run_id, tags, params, model_type=name)
-    if model.status != LoggedModelStatus.READY:
-        with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-            _save(Path(folder) / "model", artifact, journal, event, model)
-            client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
-        for each in [run.info.run_id for run in runs]:
-            outputs = client.get_run(each).outputs
-            if model.model_id not in [output.model_id for output in (outputs.model_outputs if outputs else ())]:
-                client.log_outputs(each, [LoggedModelOutput(model.model_id, step=0)])
-        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    tags = {
+        "model": name,
+        "experiment": experiment,
+        "key": journal.start["key"],
+        **read_json(artifact / "numerics.json"),
+    }
+    tags = {f"bukva.{key}": text for key, text in tags.items()}
+    logged = client.search_logged_models([store.experiment_id], f"source_run_id = '{run_ids[0]}'")
+    title = f"{_allowed(experiment)}-{name}"
+    model = next(iter(logged), None) or client.create_logged_model(
+        store.experiment_id, title, run_ids[0], tags, params, model_type=name
+    )
+    if model.status == LoggedModelStatus.READY:
+        return
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        _save(Path(folder) / "model", artifact, journal, event, model)
+        client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
+    for run_id in run_ids:
+        outputs = client.get_run(run_id).outputs
+        if model.model_id not in [output.model_id for output in (outputs.model_outputs if outputs else ())]:
+            client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 
 def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
@@ -104,44 +112,46 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
-    """Log the scores of a trained model in MLflow. If val was scored, also add the model to MLflow's registry.
+def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: str) -> None:
+    """Log the scores of stage evaluate to the runs of the stage and of the experiment, and to the trained models.
 
-    Do nothing if MLflow has no model of this experiment, because an earlier experiment trained it.
-
-    journal: journal of stage evaluate.
-    scores: bits per character by split, and the accuracy with the key `accuracy`.
-    at: time of the scores, in milliseconds since 1970.
+    If val was scored, the models are also added to MLflow's registry. Models that an earlier experiment trained are
+    left out. `at` is the time of the scores, in milliseconds since 1970.
     """
-    from mlflow.entities import LoggedModelStatus, Metric
+    from mlflow.entities import LoggedModelStatus
 
-    newest = store.client.search_logged_models(
-        [store.experiment_id],
-        f"tags.`bukva.key` = '{journal.key}' AND tags.`bukva.model` = '{name}'",
-        order_by=[{"field_name": "creation_timestamp", "ascending": False}],
-        max_results=1,
-    )
-    if not newest or newest[0].status != LoggedModelStatus.READY:
-        return
-    model = newest[0]
-    datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
-    metrics = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
-        Metric(f"{name}.{key}", value, at, 0, model.model_id, *datasets.get(key, (None, None)), model.source_run_id)
-        for key, value in scores.items()
-    ]
-    store.client.log_batch(model.source_run_id, metrics)
-    if SCORED_ON in scores:
-        _register(store.client, model, f"bukva-{name}", journal.start, scores[SCORED_ON])
+    content = read_json(journal.folder / ARTIFACTS / SCORES)
+    scores = [(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
+    store.log(run_id, scores)
+    known = parent.data.metrics
+    store.log(parent.info.run_id, [score for score in scores if known.get(score[0]) != score[1]])
+    splits = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
+    for name in content.keys() & trained_models().keys():
+        newest = store.client.search_logged_models(
+            [store.experiment_id],
+            f"tags.`bukva.key` = '{journal.start['key']}' AND tags.`bukva.model` = '{name}'",
+            order_by=[{"field_name": "creation_timestamp", "ascending": False}],
+            max_results=1,
+        )
+        for model in [each for each in newest if each.status == LoggedModelStatus.READY]:
+            run = model.source_run_id
+            points = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
+                (f"{name}.{measure}", value, at, 0, model.model_id, *splits.get(measure, (None, None)), run)
+                for measure, value in content[name].items()
+                if value is not None
+            ]
+            store.log(run, points)
+            if SCORED_ON in content[name]:
+                _register(store.client, model, f"bukva-{name}", journal.start, content[name][SCORED_ON])
+    move_aliases(store.client, journal.start["params"]["download.corpus"])
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
     """Add a scored model to MLflow's registry, unless the registry already has it."""
-    tags = {"bukva.experiment": start["experiment"]}
-    if edited := start.get("edited"):  # the commit cannot produce this version
-        tags["bukva.edited"] = ", ".join(edited)
-    else:
-        tags["bukva.commit"] = start["commit"]
-    tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
+    edited = start.get("edited")  # then the commit cannot produce this version
+    code = {"bukva.edited": ", ".join(edited)} if edited else {"bukva.commit": start["commit"]}
+    tags = {"bukva.experiment": start["experiment"], SCORE: repr(bits), SCORED_TEXT: _text(start), **code}
+    tags[CORPUS] = start["params"]["download.corpus"]
     source, by_name = model.artifact_location, f"name = '{name}'"
     version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)
     if version is None:
@@ -162,7 +172,7 @@ def _text(start: Event) -> str:
     cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
     sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
-    return digest([cleaned, params] if cleaned else params)
+    return digest([cleaned, params])
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
@@ -175,13 +185,11 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
     scored = [each for each in registered if SCORED_TEXT in each.tags]
     of_corpus = [each for each in scored if each.tags.get(CORPUS) == corpus]
     for alias, versions in (("best", scored), (f"best-{_allowed(corpus)}", of_corpus)):
-        names = {each.name for each in versions}
-        by_text: dict[str, list[ModelVersion]] = {}
-        for version in sorted(versions, key=lambda each: each.creation_timestamp, reverse=True):
-            by_text.setdefault(version.tags[SCORED_TEXT], []).append(version)
-        newest = next((same for same in by_text.values() if {each.name for each in same} == names), [])
-        for name in names if newest else ():
-            rivals = [each for each in newest if each.name == name]
+        by_text: dict[str, dict[str, list[ModelVersion]]] = {}
+        for each in sorted(versions, key=lambda each: each.creation_timestamp, reverse=True):
+            by_text.setdefault(each.tags[SCORED_TEXT], {}).setdefault(each.name, []).append(each)
+        n_models = len({each.name for each in versions})
+        for name, rivals in next((same for same in by_text.values() if len(same) == n_models), {}).items():
             best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
             client.set_registered_model_alias(name, alias, best.version)
 
@@ -190,7 +198,17 @@ def _allowed(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
-# ---- download
+# ---- files of models
+
+
+def lost_models() -> int:
+    """Return the number of models in the SQLite database whose files are missing on this machine."""
+    if not (path := database_path()):
+        return 0
+    query = "SELECT artifact_location FROM logged_models WHERE lifecycle_stage = 'active' AND status = 2"  # READY
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        locations = [urlsplit(location) for (location,) in database.execute(query)]
+    return sum(each.scheme == "file" and not Path(unquote(each.path)).exists() for each in locations)
 
 
 def fetch(uri: str, into: Path) -> Path:

@@ -11,13 +11,11 @@ from pathlib import Path
 from bukva.core.files import sha256
 from bukva.core.processes import fails_within, start_detached
 from bukva.core.schema import Params
-from bukva.project.baseline import lock_of_baseline
-from bukva.project.lock import LOCK, StageRecord, StageRecords, read_lock
+from bukva.project.baseline import SCORED, lock_of_baseline
+from bukva.project.lock import LOCK, StageRecord, read_lock
 from bukva.project.stages import recorded_stages, trained_models
-from bukva.tracking.experiment import Experiment, baseline, this_experiment
-from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, read_journals, save_note
-from bukva.tracking.store import explain
-from bukva.tracking.sync import SCORES
+from bukva.tracking.experiment import this_experiment
+from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, read_journals, save_note, why_failed
 
 SHOWN = ("reports/", "data/models/")  # outputs that are useful in MLflow; texts and ids stay in DVC
 SYNC_SECONDS = 60
@@ -29,35 +27,29 @@ def publish(params: Params) -> None:
     No error is raised, because a tracking error must not fail an experiment whose results are complete.
     """
     try:
-        experiment, lock = this_experiment(params), read_lock()
-        missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
-        for stage in missing:
-            _write_journal(stage, lock[stage], params)
-        for made in read_journals(experiment.name, experiment.key)[-1:]:
+        experiment, records = this_experiment(params), read_lock()
+        name, key, commit = experiment["experiment"], experiment["key"], experiment["commit"]
+        journals, before = read_journals(name, key), lock_of_baseline(commit)
+        restored = []
+        for stage in [each for each in recorded_stages() if each in records]:
+            finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
+            # a model that was trained again to the same bytes needs its scores, too
+            is_scored = stage == SCORED and any(each.start["kind"] == "training" for each in journals)
+            is_new = is_scored or records[stage] != before.get(stage)
+            if not _has_present_files(finished[-1]) if finished else is_new:
+                _write_journal(stage, records[stage], params)
+                restored.append(stage)
+        for made in read_journals(name, key)[-1:]:
             save_note(made, {}, {LOCK: Path(LOCK).read_bytes()})
-        restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
+        note = f" Restored by DVC: {', '.join(restored)}." if restored else ""
         if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
-            print(f"MLflow is missing results of {experiment.shown}. {REMEDY}{restored}")
+            print(f"MLflow is missing results of {experiment['shown']}. {REMEDY}{note}")
         else:
-            print(f"MLflow receives experiment {experiment.shown}. Run `bukva ui` to see it.{restored}")
-        if experiment.edited:
-            print(
-                f"The code or text of this experiment differs from commit {experiment.commit[:7]}: "
-                f"{', '.join(experiment.folders)}."
-            )
+            print(f"MLflow receives experiment {experiment['shown']}. Run `bukva ui` to see it.{note}")
+        if edited := ", ".join(experiment["edited"]):
+            print(f"The code or text of this experiment differs from commit {commit[:7]}: {edited}.")
     except Exception as error:  # a damaged dvc.lock or journal can cause any exception
-        print(f"MLflow is missing results of this experiment, because stage publish failed ({explain(error)}).")
-
-
-def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
-    """Return whether the current outputs of a stage have no journal, and differ from those of the baseline."""
-    journals = read_journals(experiment.name, experiment.key)
-    finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
-    if finished:
-        return not _has_present_files(finished[-1])
-    before = lock_of_baseline(baseline())
-    is_scored = stage == SCORES[0] and any(each.start["kind"] == "training" for each in journals)
-    return is_scored or lock[stage] != before.get(stage)
+        print(f"MLflow is missing results of this experiment, because stage publish failed ({why_failed(error)}).")
 
 
 def _has_present_files(journal: Journal) -> bool:

@@ -1,21 +1,25 @@
-"""Open the MLflow store, a server or a database, and report MLflow's errors in one line without passwords.
+"""Open the MLflow store, a server or a database, and show it in a local server. Messages contain no passwords.
 
 mlflow is imported inside functions, because the import takes a second and reads variables that `connect` sets first.
 """
 
 import contextlib
 import os
+import signal
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from filelock import FileLock
 
 from bukva.core.errors import HIDDEN, BukvaError, redact_text, redact_url
 from bukva.core.files import project_root
+from bukva.core.processes import HOST, LOG, free_port, is_listening, start_detached
+from bukva.tracking.journal import start_sync
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 EXPERIMENT = "bukva"  # default name of the MLflow experiment
 EXPERIMENT_NAME, EXPERIMENT_ID = "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"  # MLflow's variables for another
 ARTIFACTS_FOLDER = "mlruns"
+PORT = 5000
+STOP_SECONDS = 10
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
 MAX_RUNS = 50_000  # the most runs that MLflow returns in one response
@@ -38,42 +44,35 @@ ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # MLflow would log a traceback; bukva reports each error in one line
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow would print the server's address with its password
 }
-KEY = "bukva.key"  # tag of all runs of bukva: `Experiment.key`
+EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the runs of their stages
+    "searchFilter": "tags.`bukva.experiment` != '' AND tags.`bukva.stage` IS NULL",
+    "orderByKey": "metrics.`gpt.val`",
+    "orderByAsc": "true",
+    "compareRunsMode": "CHART",
+}
+# tags of runs: `key` of the experiment, and of a stage's run, `id` of the journal
+KEY, JOURNAL = "bukva.key", "bukva.journal"
 
 
 # ---- the URI, and errors without passwords
 
 
 def tracking_uri() -> str:
-    """Return MLFLOW_TRACKING_URI, or by default the URI of the project's SQLite database, with an absolute path."""
-    address = _database()
-    return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
-
-
-def check_address() -> None:
-    """Check that MLFLOW_TRACKING_URI names a server or a database. MLflow's own error would be a KeyError.
+    """Return MLFLOW_TRACKING_URI, or by default the URI of the project's SQLite database, with an absolute path.
 
     Raises:
-        BukvaError: the value is a folder, or it has no scheme such as `http://`.
+        BukvaError: the value is a folder, or it has no scheme such as `http://`. MLflow's own error is a KeyError.
     """
-    uri = tracking_uri()
+    if database := _database():
+        return str(database)
+    uri = os.environ["MLFLOW_TRACKING_URI"]
     is_folder = uri.startswith("file:") or "://" not in uri
     if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
         raise BukvaError(
             f"MLFLOW_TRACKING_URI is {redact_url(uri)!r}, but must be the URI of a server or a database. MLflow no "
             "longer supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
         )
-
-
-def database_path() -> Path | None:
-    """Return the path of the SQLite database of the MLflow store, or None if the store is not SQLite."""
-    address = _database()
-    return Path(address.database) if address is not None else None
-
-
-def store_name() -> str:
-    """Return the path of the SQLite database or the URI without passwords, for messages."""
-    return str(database_path() or redact_url(tracking_uri()))
+    return uri
 
 
 def _database() -> "URL | None":
@@ -84,6 +83,16 @@ def _database() -> "URL | None":
         return None
     given = make_url(uri)
     return given.set(drivername=DRIVER, database=str(project_root() / (given.database or "")))
+
+
+def database_path() -> Path | None:
+    """Return the path of the SQLite database of the MLflow store, or None if the store is not SQLite."""
+    return Path(database.database) if (database := _database()) else None
+
+
+def store_name() -> str:
+    """Return the path of the SQLite database or the URI without passwords, for messages."""
+    return str(database_path() or redact_url(os.environ["MLFLOW_TRACKING_URI"]))
 
 
 def explain(error: BaseException) -> str:
@@ -121,12 +130,29 @@ class Store:
     client: "MlflowClient"
     experiment_id: str
 
-    def runs(self, key: str = "") -> list["Run"]:
-        """Return the runs of the experiment with this `Experiment.key`, or all runs of bukva, also deleted ones."""
+    def runs(self, key: str = "") -> "dict[str, Run]":
+        """Return the runs of the experiment with this key, or all runs of bukva, also deleted ones.
+
+        In the dict, the runs of stages have the `id` of their journal, and those of experiments their `key`.
+        """
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
-        return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS))
+        runs = self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS)
+        return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
+
+    def log(
+        self,
+        run_id: str,
+        points: Iterable[tuple[Any, ...]] = (),
+        params: Mapping[str, str] = {},
+        tags: Mapping[str, str] = {},
+    ) -> None:
+        """Log values, parameters and tags to a run. Points have the arguments of `mlflow.entities.Metric`."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        entities = [Metric(*each) for each in points], [Param(*each) for each in params.items()]
+        self.client.log_batch(run_id, *entities, [RunTag(*each) for each in tags.items()])
 
 
 def connect() -> Store:
@@ -139,15 +165,14 @@ def connect() -> Store:
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    check_address()
+    uri, artifacts = tracking_uri(), (project_root() / ARTIFACTS_FOLDER).as_uri()  # a relative one depends on the cwd
     from mlflow import MlflowClient
 
-    artifacts = (project_root() / ARTIFACTS_FOLDER).as_uri()  # absolute, else MLflow uses the current folder
     with lock():  # processes that create the tables of a database at the same time fail
         if path := database_path():
             _prepare_database(path, artifacts)
-        client = MlflowClient(tracking_uri=tracking_uri())
-        experiment = _experiment(client, artifacts)
+        client = MlflowClient(tracking_uri=uri)
+        experiment = _experiment(client, None if uri.startswith("http") else artifacts)
     if experiment.lifecycle_stage == "deleted":
         raise BukvaError(
             f"{store_name()}: the MLflow experiment {experiment.name} was deleted and cannot receive results. To "
@@ -169,8 +194,8 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     wanted = os.environ.get(EXPERIMENT_ID) or os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
+    query = "SELECT artifact_location FROM experiments WHERE ? IN (CAST(experiment_id AS TEXT), name)"
     with contextlib.closing(sqlite3.connect(path)) as database:
-        query = "SELECT artifact_location FROM experiments WHERE ? IN (CAST(experiment_id AS TEXT), name)"
         [location] = database.execute(query, [wanted]).fetchone() or [artifacts]
     if path.is_relative_to(project_root()) and location != artifacts and location.endswith(f"/{ARTIFACTS_FOLDER}"):
         raise BukvaError(
@@ -179,7 +204,7 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         )
 
 
-def _experiment(client: "MlflowClient", artifacts: str) -> "Experiment":
+def _experiment(client: "MlflowClient", artifacts: str | None) -> "Experiment":
     """Return the MLflow experiment that the environment variables name, or by default `bukva`."""
     from mlflow.exceptions import MlflowException
 
@@ -199,20 +224,83 @@ def _experiment(client: "MlflowClient", artifacts: str) -> "Experiment":
     if client.get_experiment_by_name(name) is None:
         # another machine may create the experiment first, because the lock is only for this machine
         with contextlib.suppress(MlflowException):
-            client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
+            client.create_experiment(name, artifacts)
     return client.get_experiment_by_name(name)
-
-
-def lost_models() -> int:
-    """Return the number of models in the SQLite database whose files are missing on this machine."""
-    if not (path := database_path()):
-        return 0
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        query = "SELECT artifact_location FROM logged_models WHERE lifecycle_stage = 'active' AND status = 2"  # READY
-        locations = [urlsplit(location) for (location,) in database.execute(query)]
-    return sum(each.scheme == "file" and not Path(unquote(each.path)).exists() for each in locations)
 
 
 def lock() -> FileLock:
     """Return the lock with which only one process of this machine looks up or creates a run or database."""
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)
+
+
+# ---- a local server
+
+
+@dataclass(frozen=True)
+class Server:
+    """An MLflow server. `process` is None if bukva did not start it."""
+
+    address: str
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def is_ready(self) -> bool:
+        """Return whether the server accepts connections, which is assumed of a server that bukva did not start.
+
+        Raises:
+            BukvaError: the process of the server has ended.
+        """
+        if self.process is None:
+            return True
+        if self.process.poll() is not None:
+            raise BukvaError(f"The MLflow server stopped unexpectedly. See {LOG} for the reason.")
+        return is_listening(urlsplit(self.address).port or 0)
+
+    def page(self, experiment: str = "") -> str:
+        """Return the URL of the page with the runs of an experiment, or with charts of all experiments.
+
+        Raises:
+            BukvaError: MLflow does not answer.
+        """
+        runs = EXPERIMENTS
+        if experiment:  # its name may contain quotes
+            mark = '"' if "'" in experiment else "'"
+            operator, pattern = ("LIKE", experiment.replace(mark, "_")) if mark in experiment else ("=", experiment)
+            runs = {"searchFilter": f"tags.`bukva.experiment` {operator} {mark}{pattern}{mark}"}
+        query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow opens its GenAI page
+        with errors_in_one_line():
+            return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
+
+
+@contextlib.contextmanager
+def mlflow_server(port: int = PORT) -> Iterator[Server]:
+    """Yield the MLflow server of MLFLOW_TRACKING_URI, or run a local one at this port or the next free one.
+
+    A background process also sends all results of this machine to MLflow.
+    """
+    uri = tracking_uri()
+    start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https"):
+        host = parts.netloc.rpartition("@")[2]  # without user and password
+        yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
+        return
+    port = free_port(port)
+    environment = {
+        # by default MLflow starts about fifteen processes for jobs, which bukva does not use
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        # if this were an argument, all users of this machine could see a password in the URI
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_UVICORN_OPTS": "--log-level warning",
+        "PYTHONWARNINGS": "ignore",
+    }
+    process = start_detached("mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port), **environment)
+    try:
+        yield Server(f"http://{HOST}:{port}", process)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # the server and its child processes
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:  # a request may never end
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

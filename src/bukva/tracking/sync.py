@@ -14,35 +14,35 @@ import os
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json
-from bukva.core.params import flatten
 from bukva.core.words import count
+from bukva.project.baseline import SCORED
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import log_model, move_aliases, score_model
-from bukva.tracking.store import KEY, Store, connect, errors_in_one_line, explain, lock, lost_models, store_name
+from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
+from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, store_name
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Metric, Run
+    from mlflow.entities import DatasetInput, Run
+
+Point = tuple[str, float, int, int]  # name, value, time and step of a metric
 
 LATER = "BUKVA_SYNC_LATER"  # set where several machines would write to one SQLite database
 ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
-# Tags of a stage's run: `Journal.id`, and the number of bytes of the journal that were sent
-JOURNAL, SYNCED = "bukva.journal", "bukva.synced"
+SYNCED = "bukva.synced"  # tag of a stage's run: number of bytes of the journal that were sent
 # Tags of a run: its description, and of an experiment's run, the digest of the last description that bukva wrote
 DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
-SCORES = "evaluate", "metrics.json"  # stage and artifact with the scores of all models, named as in DVC
 # The run of the stage gets everything. The run of the experiment also gets the scores, the artifacts SAMPLES, the model
 # MAIN with its metrics COMPARED, and the metrics LOSSES of the other models. It has no more metrics, because MLflow
 # draws a chart for each metric, and many charts would hide the important ones.
@@ -63,13 +63,14 @@ def sync() -> str:
     with errors_in_one_line():
         store = connect()
         troubles = send_journals(store, journals)
-        runs, lost = _by_identity(store.runs()), lost_models()
+        deleted = {identity for identity, run in store.runs().items() if run.info.lifecycle_stage == "deleted"}
+        lost = lost_models()
     if troubles:
         raise BukvaError("\n".join(troubles))
     summary = f"{store_name()} has the results of {count(len(journals), 'stage execution')}"
-    if deleted := sum(_is_deleted(runs.get(journal.id)) or _is_deleted(runs.get(journal.key)) for journal in journals):
-        summary += f", except for {deleted} that {'was' if deleted == 1 else 'were'} deleted there. To restore a run, "
-        summary += "run `mlflow runs restore --run-id ID`"
+    if n := sum(not deleted.isdisjoint((each.start["id"], each.start["key"])) for each in journals):
+        summary += f", except for {n} that {'was' if n == 1 else 'were'} deleted there. To restore a run, run "
+        summary += "`mlflow runs restore --run-id ID`"
     if lost:
         summary += (
             f".\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
@@ -88,13 +89,13 @@ def follow(journal: Journal) -> bool:
         is_running = journal.is_running()  # checked first, so that the last attempt reads all events
         try:
             store = store or connect()
-            troubles = send_journals(store, read_journals(journal.start["experiment"], journal.key))
+            troubles = send_journals(store, read_journals(journal.start["experiment"], journal.start["key"]))
         except Exception as error:
             store, troubles = None, [explain(error)]
         for trouble in set(troubles) - printed:
             with contextlib.suppress(OSError):  # the disk of the log may be full
                 print(
-                    f"{time.strftime('%Y-%m-%d %H:%M:%S')} {store_name()} is missing results of {journal.id}: "
+                    f"{time.strftime('%Y-%m-%d %H:%M:%S')} {store_name()} is missing results of {journal.start['id']}: "
                     f"{trouble.rstrip('.')}. bukva retries while the stage runs. After that, run `bukva sync`.",
                     flush=True,
                 )
@@ -110,10 +111,11 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
     """Send journals. Return a message for each journal that was not sent, because its content is invalid."""
     from mlflow.exceptions import MlflowException
 
-    keys, troubles = {journal.key for journal in journals}, list[str]()
-    runs = _by_identity(store.runs(keys.pop() if len(keys) == 1 else ""))
+    keys, troubles = {journal.start["key"] for journal in journals}, list[str]()
+    runs = store.runs(keys.pop() if len(keys) == 1 else "")
     for journal in journals:
-        if _is_complete(runs.get(journal.id), journal):
+        run = runs.get(journal.start["id"])
+        if run is not None and _is_complete(run, journal):
             continue
         try:
             with lock():
@@ -125,23 +127,12 @@ def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
     return troubles
 
 
-def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return the runs of stages by `Journal.id`, and those of experiments by `Experiment.key`."""
-    return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
-
-
-def _is_complete(run: "Run | None", journal: Journal) -> bool:
-    """Return whether the MLflow run of a stage execution has everything from its journal."""
-    if run is None or _is_deleted(run):
-        return run is not None
-    status = journal.status()[0]
-    # in a copied project, a journal that was running has the status KILLED, although its stage may have finished
-    has_ended = status == "KILLED" and run.info.status != "RUNNING"
-    return (run.info.status == status or has_ended) and not journal.read(_synced(run))[0]
-
-
-def _is_deleted(run: "Run | None") -> bool:
-    return run is not None and run.info.lifecycle_stage == "deleted"
+def _is_complete(run: "Run", journal: Journal) -> bool:
+    """Return whether the MLflow run of a stage execution has everything from its journal, or a user deleted the run."""
+    if run.info.lifecycle_stage == "deleted":
+        return True
+    # only the end of a killed stage changes the status without a new event
+    return not journal.read(_synced(run))[0] and (run.info.status != "RUNNING" or journal.is_running())
 
 
 def _synced(run: "Run") -> int:
@@ -154,44 +145,54 @@ def _synced(run: "Run") -> int:
 def _send(store: Store, journal: Journal) -> None:
     """Send the new events of a journal to the run of its stage, and some also to the run of the experiment."""
     start, client = journal.start, store.client
-    runs = _by_identity(store.runs(journal.key))
-    parent = runs.get(journal.key) or _create(store, start)
-    if _is_deleted(parent):
+    runs = store.runs(start["key"])
+    parent = runs.get(start["key"]) or _create(store, start, runs)
+    if parent.info.lifecycle_stage == "deleted":
         return
-    run = runs.get(journal.id) or _create(store, start, parent)
+    run = runs.get(start["id"]) or _create(store, start, runs, parent)
+    run_id, parent_id = both = run.info.run_id, parent.info.run_id
     status, ended_at = journal.status()  # read the status before the events: after the end, no event is added
-    events, offset = journal.read(_synced(run))
-    if not _synced(run):
-        _send_inputs(store, start, parent, run)
-    points = _points(events)
-    client.log_batch(run.info.run_id, points)
-    _send_curve(store, start, points, parent)
-    if sizes := [event["values"][SIZE] for event in events if SIZE in event.get("values", {})]:
-        for each in (run, parent) if start["stage"] == f"train-{MAIN}" else (run,):
-            _tag(store, each, {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"})
-    for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):
-        for each in (run, parent) if (start["stage"], path) in SAMPLES else (run,):
-            client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
-    for event in events:
-        if event["record"] == "model":
-            owners = [run, parent] if event["name"] == MAIN else [run]
-            log_model(client, journal, event, owners, _params_of_stage(start))
-    if scored_at := [event["at"] for event in events if (start["stage"], event.get("path")) == SCORES]:
-        _send_scores(store, journal, scored_at[-1], parent, run)
-    notes = [event for event in events if event["record"] == "note"]
-    if any(note["files"] for note in notes):
-        client.log_artifacts(parent.info.run_id, str(journal.folder / NOTES))
-    for note in notes:
-        _tag(store, parent, note["tags"])
-    _set_status(store, run, status, ended_at)
+    new, offset = journal.read(_synced(run))
+    events = defaultdict[str, list[Event]](list)  # by kind
+    for event in new:
+        events[event["record"]].append(event)
+
+    params = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in start["params"].items()
+    }
+    own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
+    sizes = [event["values"].pop(SIZE) for event in events["metrics"] if SIZE in event["values"]]
+    size = {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"} if sizes else {}
+    points, parent_tags = _points(events["metrics"]), dict(size) if start["stage"] == f"train-{MAIN}" else {}
+    for note in events["note"]:
+        parent_tags |= note["tags"]
+    is_new = not _synced(run)
+    store.log(run_id, points, own_params if is_new else {}, size)
+    store.log(parent_id, _compared(store, start, points, parent_id), params if is_new else {}, parent_tags)
+    if is_new and start["datasets"]:
+        for each in both:
+            client.log_inputs(each, [_dataset(split) for split in start["datasets"]])
+
+    files = {event["path"]: event["at"] for event in events["artifact"]}  # a later one replaces an earlier one
+    for path in files:
+        for each in both if (start["stage"], path) in SAMPLES else (run_id,):
+            client.log_artifact(each, str(journal.folder / ARTIFACTS / path))
+    if any(note["files"] for note in events["note"]):
+        client.log_artifacts(parent_id, str(journal.folder / NOTES))
+    for event in events["model"]:
+        log_model(store, journal, event, both if event["name"] == MAIN else (run_id,), own_params)
+    if start["stage"] == SCORED and SCORES in files:
+        send_scores(store, journal, files[SCORES], parent, run_id)
+
+    _set_status(store, run_id, status, ended_at)
     _update_parent(store, start)
-    if why := [event["note"] for event in events if event["record"] == "end" and event["note"]]:
-        _tag(store, run, {DESCRIPTION: why[-1]})
-    # set this tag last: after an interruption, the same events are sent again, which changes nothing
-    _tag(store, run, {SYNCED: str(offset)})
+    why = [event["note"] for event in events["end"] if event["note"]]
+    # set SYNCED last: after an interruption, the same events are sent again, which changes nothing
+    store.log(run_id, tags={SYNCED: str(offset)} | ({DESCRIPTION: why[-1]} if why else {}))
 
 
-def _create(store: Store, start: Event, parent: "Run | None" = None) -> "Run":
+def _create(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run | None" = None) -> "Run":
     """Create the run of a stage execution below the run of its experiment, or without `parent`, the latter."""
     tags = {
         "bukva.experiment": start["experiment"],
@@ -208,7 +209,7 @@ def _create(store: Store, start: Event, parent: "Run | None" = None) -> "Run":
         tags["mlflow.source.git.commit"] = start["commit"]
     name = start["label"]
     if parent:
-        siblings = [run for run in store.runs(start["key"]) if run.data.tags.get("bukva.stage") == start["stage"]]
+        siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == start["stage"]]
         number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
         name = f"{start.get('shown', start['experiment'])}/{start['stage']}{number}"
         tags |= {
@@ -221,84 +222,47 @@ def _create(store: Store, start: Event, parent: "Run | None" = None) -> "Run":
     return store.client.create_run(store.experiment_id, start["at"], tags, name)
 
 
-def _send_inputs(store: Store, start: Event, parent: "Run", run: "Run") -> None:
-    from mlflow.entities import Param
-
-    datasets = [_dataset(split) for split in start["datasets"]]
-    for each, params in ((parent, _as_text(start["params"])), (run, _params_of_stage(start))):
-        store.client.log_batch(each.info.run_id, params=[Param(*item) for item in params.items()])
-        if datasets:
-            store.client.log_inputs(each.info.run_id, datasets)
-
-
-def _send_scores(store: Store, journal: Journal, at: int, parent: "Run", run: "Run") -> None:
-    """Send the scores of stage evaluate to both runs and to the logged and registered models."""
-    from mlflow.entities import Metric
-
-    content = read_json(journal.folder / ARTIFACTS / SCORES[1])
-    scores = [Metric(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
-    known = parent.data.metrics
-    store.client.log_batch(run.info.run_id, scores)
-    store.client.log_batch(parent.info.run_id, [each for each in scores if known.get(each.key) != each.value])
-    for name in content.keys() & trained_models().keys():
-        values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
-        score_model(store, journal, name, values, at)
-    move_aliases(store.client, journal.start["params"]["download.corpus"])
-
-
-def _points(events: Iterable[Event]) -> list["Metric"]:
-    """Return the values of all metrics in `events` except SIZE, and losses also in bits."""
-    from mlflow.entities import Metric
-
-    points: list[Metric] = []
+def _points(events: Iterable[Event]) -> list[Point]:
+    """Return the values of all metrics in `events`, and losses also in bits."""
+    points = list[Point]()
     for event in events:
-        values = {name: value for name, value in event.get("values", {}).items() if name != SIZE}
-        in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
-        points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
+        for name, value in event["values"].items():
+            points.append((name, value, event["at"], event["step"]))
+            if name.endswith(NATS):
+                points.append((name.replace(NATS, BITS), bits(value), event["at"], event["step"]))
     return points
 
 
-def _send_curve(store: Store, start: Event, points: Iterable["Metric"], parent: "Run") -> None:
-    """Send the losses of a training to the run of the experiment, at steps at which it has none yet."""
+def _compared(store: Store, start: Event, points: Iterable[Point], parent_id: str) -> list[Point]:
+    """Return the losses of a training for the run of the experiment, at steps at which it has none yet."""
     # So a training that is resumed, restored or executed again adds no second curve.
-    from mlflow.entities import Metric
-
     model = start["stage"].removeprefix("train-")  # other stages have no such metrics
     names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
-    curve = [Metric(names[each.key], each.value, each.timestamp, each.step) for each in points if each.key in names]
-    run_id = parent.info.run_id
-    history = [
-        point for name in {each.key for each in curve} for point in store.client.get_metric_history(run_id, name)
-    ]
-    known = {(point.key, point.step) for point in history}
-    store.client.log_batch(run_id, [each for each in curve if (each.key, each.step) not in known])
+    curve = [(names[name], value, at, step) for name, value, at, step in points if name in names]
+    keys = {key for key, *_ in curve}
+    known = {(key, each.step) for key in keys for each in store.client.get_metric_history(parent_id, key)}
+    return [point for point in curve if (point[0], point[3]) not in known]
 
 
-def _set_status(store: Store, run: "Run", status: str, ended_at: int | None) -> None:
+def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) -> None:
     if status == "RUNNING":
-        store.client.update_run(run.info.run_id, status)
+        store.client.update_run(run_id, status)
     else:
-        store.client.set_terminated(run.info.run_id, status, ended_at)
-
-
-def _tag(store: Store, run: "Run", tags: Mapping[str, str]) -> None:
-    from mlflow.entities import RunTag
-
-    store.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
+        store.client.set_terminated(run_id, status, ended_at)
 
 
 def _update_parent(store: Store, start: Event) -> None:
     """Update the status of an experiment's run, and its description unless a user has edited it."""
     runs = store.runs(start["key"])
-    parent = _by_identity(runs)[start["key"]]
-    newest = max((run for run in runs if JOURNAL in run.data.tags), key=lambda run: run.info.start_time)
-    _set_status(store, parent, newest.info.status, newest.info.end_time)
-    text, tags = _description(start, runs, parent.data.metrics), parent.data.tags
+    parent = runs.pop(start["key"])
+    newest = max(runs.values(), key=lambda run: run.info.start_time)
+    _set_status(store, parent.info.run_id, newest.info.status, newest.info.end_time)
+    text, tags = _description(start, runs.values(), parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
-        _tag(store, parent, {DESCRIPTION: text, DESCRIBED: digest(text)})
+        store.log(parent.info.run_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
-def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, float]) -> str:
+def _description(start: Event, runs: "Iterable[Run]", metrics: Mapping[str, float]) -> str:
     """Describe an experiment in Markdown."""
     lines = list[str]()
     if start["commit"]:
@@ -309,27 +273,11 @@ def _description(start: Event, runs: Iterable["Run"], metrics: Mapping[str, floa
     if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
         lines.append(f"Scores on val, bits per character: {', '.join(texts)}.")
     for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
-        kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
-        made = [run for run in runs if run.data.tags.items() >= kind and run.info.status == "FINISHED"]
-        stages = sorted({run.data.tags["bukva.stage"] for run in made})
-        lines += [f"{how}: {', '.join(stages)}."] if stages else []
+        made = {"bukva.kind": "training", "bukva.restored": restored}.items()
+        tags = [run.data.tags for run in runs if run.info.status == "FINISHED" and run.data.tags.items() >= made]
+        if tags:
+            lines.append(f"{how}: {', '.join(sorted({each['bukva.stage'] for each in tags}))}.")
     return "  \n".join(lines)  # in Markdown, two spaces at the end of a line are a line break
-
-
-# ---- parameters and datasets in MLflow's types
-
-
-def _as_text(params: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in params.items()
-    }
-
-
-def _params_of_stage(start: Event) -> dict[str, str]:
-    """Return the parameters in the sections that a stage reads, as text by parameter name."""
-    sections = start["sections"]
-    return {name: text for name, text in _as_text(start["params"]).items() if name.partition(".")[0] in sections}
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
