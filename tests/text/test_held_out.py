@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
-from bukva.corpus.splits.division import spans
+from bukva.corpus.splits import spans
 from bukva.text.held_out import HeldOut
-from bukva.text.splits import load_lengths, load_splits
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.ids import load_lengths, load_splits
+from bukva.text.tokenizers import CharTokenizer
 
 TAIL = split(0.6, 0.2, 0.2, "tail")
 CONTIGUOUS = split(0.6, 0.2, 0.2, "contiguous")

@@ -6,7 +6,7 @@ import yaml
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Sample
 from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
 SPACELESS = CharTokenizer(["\n", "а", "б"])

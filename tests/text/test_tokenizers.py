@@ -10,10 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bukva.core.errors import BukvaError
-from bukva.text.tokenizers import TOKENIZERS, load_tokenizer, save_tokenizer
-from bukva.text.tokenizers.base import ByteTokenizer
-from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.characters import code_points, from_code_points
+from bukva.text.tokenizers import TOKENIZERS, BPETokenizer, ByteTokenizer, CharTokenizer, load_tokenizer, save_tokenizer
 
 TRAIN = ["мир и мир\nи мирмир", "the theme then\n\n", "x  \n\n\n\n x  \n\n  y" * 5, "日本日本日本 😀😀"]
 BPE = BPETokenizer.train(TRAIN, 283)
@@ -99,6 +97,15 @@ def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(kind, tmp_p
 
 # ---- characters
 
+
+@settings(max_examples=25)
+@given(st.text(characters | st.sampled_from("\uffff\U00010000")))
+@example("")
+def test_a_text_survives_a_round_trip_through_code_points(text):
+    assert code_points(text).tolist() == list(map(ord, text))
+    assert from_code_points(code_points(text)) == text
+
+
 few = st.sampled_from("\0\n\r е\u0308ё😀\U0010ffff")
 
 
@@ -151,7 +158,7 @@ def test_a_text_that_is_encoded_in_pieces_has_the_same_ids(tokenizer, monkeypatc
     text = "мир и the\n\n 日本😀 x \n" * 11
     whole = tokenizer.encode(text).tolist()
     assert whole == tokenizer.encode(text[: len(text) // 11]).tolist() * 11  # lines are encoded independently
-    monkeypatch.setattr("bukva.text.tokenizers.bpe.PIECE_CHARS", 5)
+    monkeypatch.setattr("bukva.text.tokenizers.PIECE_CHARS", 5)
     assert tokenizer.encode(text).tolist() == whole
 
 

@@ -20,18 +20,13 @@ if TYPE_CHECKING:
 MISSING = "-"
 TEXT = "text.txt"
 TABLE = "documents.parquet"
+KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
 TYPES = {
-    "category": "str",
-    "author": "str",
-    "work": "str",
-    "year": "str",
-    "start": "int64",  # position of the first character in text.txt
-    "chars": "int64",
-    "start_byte": "int64",
-    "bytes": "int64",
+    **dict.fromkeys([*KEY, "year"], "str"),
+    # position of the first character in text.txt, number of characters, and both in bytes
+    **dict.fromkeys(["start", "chars", "start_byte", "bytes"], "int64"),
     "sha256": "str",
 }
-KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
 
 
 @dataclass(frozen=True)
@@ -50,31 +45,28 @@ class Document:
 
 
 def write_collection(folder: Path, texts: Iterable[tuple[Document, str]]) -> "pd.DataFrame":
-    """Write works, which can be in any order, to a folder as a collection. Return its table.
-
-    After an error, the folder is incomplete.
-
-    Raises:
-        BukvaError: two works have the same category, author and name.
-    """
+    """Write works, which can be in any order and must have different names, to a folder, and return their table."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
-    rows, n_bytes = [], 0
-    with (folder / TEXT).open("wb") as file:
+    path, rows, n_bytes = folder / TEXT, [], 0
+    with path.open("wb") as file:
         for document, text in texts:
             raw = text.encode()
             file.write(raw)
-            digest = hashlib.sha256(raw).hexdigest()
             place = {"start": 0, "chars": len(text), "start_byte": n_bytes, "bytes": len(raw)}
-            rows.append(asdict(document) | place | {"sha256": digest})
+            rows.append(asdict(document) | place | {"sha256": hashlib.sha256(raw).hexdigest()})
             n_bytes += len(raw)
     table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES).sort_values(KEY)
-    if table.duplicated(KEY).any():
-        name = "/".join(table.loc[table.duplicated(KEY), KEY].iloc[0])
-        raise BukvaError(f"{name}: two works have this name; rename one of them.")
+    if (is_twice := table.duplicated(KEY)).any():
+        raise BukvaError(f"{'/'.join(table.loc[is_twice, KEY].iloc[0])}: two works have this name; rename one of them.")
     if not table.index.is_monotonic_increasing:
-        _reorder(folder / TEXT, table)
+        unordered = path.rename(path.with_suffix(".unordered"))
+        with unordered.open("rb") as source, path.open("wb") as target:
+            for start, size in zip(table["start_byte"], table["bytes"], strict=True):
+                source.seek(start)
+                target.write(source.read(size))
+        unordered.unlink()
     for start, size in (("start", "chars"), ("start_byte", "bytes")):
         table[start] = table[size].cumsum() - table[size]
     table.to_parquet(folder / TABLE, index=False)
@@ -90,7 +82,7 @@ def read_table(folder: Path) -> "pd.DataFrame":
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
     """Yield the work in each row of a table of works as a `Document`."""
-    for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
+    for category, author, work, year in table[[*KEY, "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
@@ -103,21 +95,11 @@ def decade(year: object) -> str:
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, str]]:
     """Yield each work of `table` together with its text, whose line ends are not converted."""
     with (folder / TEXT).open("rb") as file:
-        for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
+        for document, start, size in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
-            yield document, file.read(n_bytes).decode()
+            yield document, file.read(size).decode()
 
 
 def read_text(folder: Path) -> str:
     """Return the joined text of all works of a collection."""
     return (folder / TEXT).read_bytes().decode()
-
-
-def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Rewrite a text file so that its works are in the order of the table."""
-    unordered = path.rename(path.with_suffix(".unordered"))
-    with unordered.open("rb") as source, path.open("wb") as target:
-        for start, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):
-            source.seek(start)
-            target.write(source.read(n_bytes))
-    unordered.unlink()

@@ -1,7 +1,6 @@
-"""Determine which characters of val and test are scored, and what their context is.
+"""Determine which characters of val and test are scored, and the text before them in the same work, their context.
 
-The context of a scored character is the text before it in the same work, which may lie in an earlier split: with
-`split.strategy=tail`, a work begins in train, continues in val, and ends in test.
+The context may lie in an earlier split: with `split.strategy=tail`, a work begins in train and ends in test.
 """
 
 import hashlib
@@ -16,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.text.ids import CharNats, Ids, Nats, Scorer, nats_of_chars
-from bukva.text.splits import Lengths
-from bukva.text.tokenizers.base import Tokenizer, n_first_ids
+from bukva.text.ids import CharNats, Ids, Lengths, Nats, Scorer, nats_of_chars
+from bukva.text.tokenizers import Tokenizer, n_first_ids
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def scored_ids(passages: Sequence[Passage]) -> Ids:
 
 
 def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
-    """Return the (N,) losses of the scored ids of all passages, joined, under a model that uses one previous id."""
+    """Return the (N,) losses of the scored ids, joined, under a model that uses one previous id."""
     return np.concatenate([scorer(passage.ids)[passage.n_context - 1 :] for passage in passages])
 
 
@@ -60,12 +58,11 @@ class HeldOut:
     def passages(self, split: str, n_context: int, fraction: float = 1) -> list[Passage]:
         """Return a passage for each work of a split that has text to score, with at most `n_context` ids of context.
 
-        The first character of a split is not scored. If a work has no earlier text, its context is one id: the last id
-        of the previous work in this split, which is usually a newline. Only the first `fraction` of a work is scored.
+        The first character of a split is not scored. If a work has no earlier text, its context is the last id of the
+        previous work in this split, usually a newline. Only the first `fraction` of a work is scored.
         """
         n_first = n_first_ids(self.tokenizer, self.splits[split])
-        # as plain arrays, because slices of memory-mapped arrays are much slower
-        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}
+        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}  # memory-mapped arrays are slow to slice
         edges = {name: np.concatenate([[0], np.cumsum(self.lengths[name])]) for name in splits}
         earlier = list(splits)[: list(splits).index(split)]
         passages = []
@@ -74,10 +71,10 @@ class HeldOut:
             if first >= stop:
                 continue
             before = [splits[name][slice(*edges[name][work : work + 2])][-n_context:] for name in earlier]
-            own = np.concatenate([*before, splits[split][start:first]])[-n_context:]
-            context = own if len(own) else splits[split][start - 1 : start]
-            end = first + math.ceil((stop - first) * fraction)
-            passages.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
+            context = np.concatenate([*before, splits[split][start:first]])[-n_context:]
+            context = context if len(context) else splits[split][start - 1 : start]
+            own = splits[split][first : first + math.ceil((stop - first) * fraction)]
+            passages.append(Passage(work, np.concatenate([context, own]), len(context)))
         return passages
 
     @cached_property
@@ -86,19 +83,15 @@ class HeldOut:
 
     @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
-        """The (n_works,) numbers of scored characters of the works."""
+        """The (n_works,) numbers of scored characters of the works, by name of the split."""
         return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     @cached_property
     def n_bytes(self) -> dict[str, int]:
-        """The number of UTF-8 bytes of all scored characters."""
         return {split: int(self.tokenizer.bytes_of(scored_ids(texts)).sum()) for split, texts in self.scored.items()}
 
     def describe(self) -> dict[str, Any]:
-        """Return the alphabet, and a digest of the decoded text of each held-out split.
-
-        Experiments can be compared only if their descriptions are equal.
-        """
+        """Return the alphabet, and digests of the held-out texts. If they differ, experiments cannot be compared."""
         texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.held_out_splits}
         digests = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
         return {"alphabet": self.tokenizer.alphabet, "text": digests}

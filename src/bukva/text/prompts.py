@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.core.messages import shorten
 from bukva.core.schema import Sample
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
 MAIN = 0.2  # minimum fraction of the letters that a main script of the text has
@@ -25,12 +25,16 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
     """Return the prompts for the models, and sentences for the report that say why these prompts were chosen.
 
     With `sample.prompts=auto`, they are the newline and the prompts in prompts.yaml for the main scripts (writing
-    systems) of the text, or beginnings of works if the tokenizer can encode none of these. `cleaning` is the content of
-    reports/cleaning.json.
+    systems) of the text by reports/cleaning.json, or beginnings of works if the tokenizer can encode none of these.
     """
     if sample.prompts != "auto":
         prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
-        return prompts, " ".join(["The prompts are those of params.yaml.", *_doubts(sample.prompts, prompts)])
+        why = "The prompts are those of params.yaml."
+        if n := sum(before != after for before, after in zip(sample.prompts, prompts, strict=True)):
+            why += f" In {n} of {len(prompts)}, decomposed letters are composed as in the text (Unicode NFC)."
+        if n := sum(bool(ESCAPE.search(prompt)) for prompt in prompts):
+            why += f" In {n} of {len(prompts)}, a backslash before n or t stays a backslash; {NEWLINE_ADVICE}."
+        return prompts, why
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     newline = _known(tokenizer, ["\n"])
     scripts = _main_scripts(cleaning["letters"])
@@ -44,16 +48,8 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
     raise ParamsError("params.yaml, sample.prompts=auto: no prompt suits this text; list your own prompts instead.")
 
 
-def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
-    """Yield sentences about prompts that were changed, or that may not be what the user meant."""
-    if n := sum(before != after for before, after in zip(given, prompts, strict=True)):
-        yield f"In {n} of {len(given)}, decomposed letters are composed as in the text (Unicode NFC)."
-    if n := sum(bool(ESCAPE.search(prompt)) for prompt in prompts):
-        yield f"In {n} of {len(given)}, a backslash before n or t stays a backslash; {NEWLINE_ADVICE}."
-
-
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
-    """Check, before a training, that stage sample will accept the prompts of params.yaml (see `readable_prompt`)."""
+    """Raise a ParamsError, before a training, if stage sample would not accept the prompts of params.yaml."""
     for prompt in () if sample.prompts == "auto" else sample.prompts:
         readable_prompt(tokenizer, prompt)
 
@@ -72,10 +68,8 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return a text in Unicode NFC, in which й is one character, unless this has more characters that are unknown.
-
-    macOS may write й as two characters, and so may the corpus if no cleaning rule composes them.
-    """
+    """Return a text in Unicode NFC, in which й is one character, unless this has more characters that are unknown."""
+    # macOS may write й as two characters, and so may the corpus if no cleaning rule composes them
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
 

@@ -21,16 +21,15 @@ from bukva.text.ids import CharNats
 
 ABOUT, WORKS = "about.json", "works.csv"
 CONTEXT = "own work"  # about.json: the context of a scored character is text of the same work
+Chars = dict[str, npt.NDArray[np.int64]]  # (G,) number of scored characters of each work, by name of the split
 AGAIN = "run `dvc repro -f evaluate`"
 
 
 @dataclass(frozen=True)
 class CharScores:
-    """The scores per character of one experiment."""
-
-    about: dict[str, Any]  # the content of about.json
+    about: dict[str, Any]
     works: list[Document]  # the G works
-    chars: dict[str, npt.NDArray[np.int64]]  # (G,) number of scored characters of each work, by name of the split
+    chars: Chars
     files: Mapping[str, Path]  # path of each file, by its name within the folder of scores
 
     @classmethod
@@ -57,46 +56,33 @@ class CharScores:
 
 @dataclass(frozen=True)
 class Baselines:
-    """Results of stage baselines."""
-
     table: dict[str, dict[str, float]]  # bits per character, by names of split and baseline; train: fitted ones only
     best: str  # name of the n-gram baseline with the fewest bits per character on val
     nats: dict[str, dict[str, CharNats]]  # losses, by names of baseline and held-out split, without compressors
 
     def to_json(self) -> dict[str, Any]:
-        """Return what about.json stores: everything except the losses."""
         return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
     def load(cls, saved: CharScores) -> "Baselines":
-        """Load the results from the folder of scores that stage baselines wrote."""
         nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
         return cls(saved.about["table"], saved.about["best_counted"], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return the path of each file in a folder of scores, by its name within the folder."""
     return {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
 
 
 def save_scores(
-    folder: Path,
-    about: dict[str, Any],
-    works: list[Document],
-    chars: dict[str, npt.NDArray[np.int64]],
-    nats: dict[str, dict[str, CharNats]],
+    folder: Path, about: dict[str, Any], works: list[Document], chars: Chars, nats: dict[str, dict[str, CharNats]]
 ) -> None:
-    """Write a folder of scores (see `CharScores`).
-
-    `nats` has the (N,) losses of the scored characters, by name of the model and then by name of the split.
-    """
+    """Write a folder of scores. `nats` has the (N,) losses of scored characters, by names of model and split."""
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / ABOUT, about)
         with (unfinished / WORKS).open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["category", "author", "work", "year", *chars])
-            for work, counts in zip(works, zip(*chars.values(), strict=True), strict=True):
-                table.writerow([*astuple(work), *map(int, counts)])
+            table.writerows([*astuple(work), *counts] for work, *counts in zip(works, *chars.values(), strict=True))
         for model, scored in nats.items():
             (unfinished / model).mkdir()
             for split, values in scored.items():
