@@ -4,10 +4,9 @@ from bukva.cli import stage
 from bukva.core.files import write_json, write_text
 from bukva.core.schema import author_word
 from bukva.core.words import count
-from bukva.corpus.cleaning.clean import clean_collection
+from bukva.corpus.cleaning.clean import clean_collection, percent
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
-from bukva.corpus.cleaning.scripts import percent
 from bukva.text.collection import TABLE, read_table
 
 MOST_NAMES = 3  # largest number of works that a printed line names

@@ -8,8 +8,8 @@ from bukva.evaluation.scores import describe, evaluate, headline, sampled
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
 from bukva.text.held_out import HeldOut
+from bukva.text.ids import check_lengths, load_lengths, load_splits
 from bukva.text.scores import Baselines, CharScores, files_of, save_scores
-from bukva.text.splits import check_lengths, load_lengths, load_splits
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ import numpy as np
 
 from bukva.cli import stage
 from bukva.core.files import write_json
-from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
+from bukva.corpus.split_report import findings, missed_shares, report, short_ends
 from bukva.text.collection import read_table
-from bukva.text.splits import check_lengths, read_shares, save_splits
+from bukva.text.ids import check_lengths, read_shares, save_splits
 
 
 def main() -> None:

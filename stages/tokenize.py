@@ -3,7 +3,7 @@
 from bukva.cli import stage
 from bukva.core.files import read_json
 from bukva.core.words import count
-from bukva.corpus.splits.encoding import tokenize
+from bukva.corpus.splits import tokenize
 from bukva.text.prompts import check_prompts, chosen_prompts
 from bukva.text.tokenizers import VOCAB
 
@@ -14,17 +14,16 @@ def main() -> None:
         params, tokens = run.params, run.path("tokens")
         if params.split.duplicates != "keep":
             print("tokenize: looking for text that occurs in two works", flush=True)
-        encoded = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
+        tokenizer, n_ids, n_repeated = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
         # check the prompts here, because stage sample only runs after the training
-        chosen_prompts(encoded.tokenizer, params.sample, read_json(run.path("cleaning")))
-        check_prompts(encoded.tokenizer, params.sample)
-        run.log.metrics({"vocab_size": len(encoded.tokenizer), "ids": encoded.n_ids})
+        chosen_prompts(tokenizer, params.sample, read_json(run.path("cleaning")))
+        check_prompts(tokenizer, params.sample)
+        run.log.metrics({"vocab_size": len(tokenizer), "ids": n_ids})
         run.log.artifact(tokens / VOCAB)
-        if n := encoded.n_repeated:
-            print(f"tokenize: removed {count(n, 'character')} of repeated passages from train (split.duplicates)")
-        print(
-            f"tokenize: {count(encoded.n_ids, 'id')}, vocabulary of {count(len(encoded.tokenizer), 'entry', 'entries')}"
-        )
+        if n_repeated:
+            cut = count(n_repeated, "character")
+            print(f"tokenize: removed {cut} of repeated passages from train (split.duplicates)")
+        print(f"tokenize: {count(n_ids, 'id')}, vocabulary of {count(len(tokenizer), 'entry', 'entries')}")
 
 
 if __name__ == "__main__":

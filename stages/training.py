@@ -11,8 +11,8 @@ from bukva.durability.training import trained
 from bukva.models.folder import save_model
 from bukva.models.registry import MODELS, count_parameters
 from bukva.project.stages import fingerprint, paths, trained_models
+from bukva.text.ids import check_lengths, load_splits
 from bukva.text.prompts import check_prompts
-from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
 from bukva.training.callback import CurveFile

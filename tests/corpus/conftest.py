@@ -1,7 +1,6 @@
 """A local server, and no mirror unless a test sets one."""
 
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,6 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "data" / "raw"
-
-
-@pytest.fixture
-def peak_memory() -> Iterator[Callable[[], int]]:
-    """The function returned gives the peak memory of Python and numpy since the test began, in bytes."""
-    tracemalloc.start()
-    yield lambda: tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
 
 
 @pytest.fixture(autouse=True)

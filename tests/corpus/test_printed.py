@@ -12,7 +12,6 @@ from bukva.core.files import write_text
 from bukva.core.params import PARAMS, read_yaml
 
 TALES = sorted((ROOT / "data/sample/prose/skazki").glob("*.txt"))
-BY_WORK = {"strategy": "by_work", "train": 0.7, "val": 0.15, "test": 0.15}
 WORK, OTHER = (tale.read_text(encoding="utf-8")[:4000] for tale in TALES[:2])
 
 
@@ -38,12 +37,6 @@ def printed(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_download_names_the_parameter_that_leaves_out_a_file(printed):
-    said = printed("download", {"a.txt": WORK, "b.txt": " \n", "c.jpg": "x"})
-    assert "download: Left out 1 file without text: books/b.txt (contains no text).\n" in said
-    assert "download: Did not read 1 file of other types (to read such files" in said
-
-
 def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(printed, monkeypatch):
     monkeypatch.setattr("stages.training.launch", pytest.fail)
     monkeypatch.setattr("stages.training.join", pytest.fail)
@@ -54,14 +47,11 @@ def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(pr
             printed(stage, sample={"prompts": ["Ωмега"]}, train_gpt={"processes": 2})
 
 
-def test_clean_says_how_much_each_rule_removed(printed):
+def test_clean_says_how_much_each_rule_removed_and_which_works_lose_most_to_the_marks_of_publishers(printed):
     printed("download", {"a.txt": "Раз,\n\n\nдва. To be, or not to be.\n"})
     said = printed("clean", clean={"rules": "notes"})
     assert "clean: removed 28 characters (clean.rules): foreign 26, empty_lines 2\n" in said
     assert "removed" not in printed("clean", clean={"rules": "none"})
-
-
-def test_clean_says_how_much_lies_outside_the_marks_of_publishers_and_which_works_lose_most(printed):
     start, end = (f"*** {mark} OF THE PROJECT GUTENBERG EBOOK ***\n" for mark in ("START", "END"))
     printed("download", {"a.txt": f"{WORK}\n{end}x\n", **{f"{name}.txt": f"{OTHER}\n{start}x\n" for name in "bcde"}})
     said = printed("clean", clean={"rules": "publishers"})
@@ -71,43 +61,16 @@ def test_clean_says_how_much_lies_outside_the_marks_of_publishers_and_which_work
     assert f"clean: gutenberg removed most of 4 works (clean.rules): {named} and 1 more\n" in said
 
 
-def test_tokenize_says_how_much_of_train_was_repeats(printed):
-    """The longest work is train; one of the others repeats 900 characters of it."""
-    for stage in ("download", "clean"):
-        printed(stage, {"a.txt": WORK, "b.txt": WORK[100:1000] + "ѣ" * 70, "c.txt": OTHER[:1000]})
-    by_work = BY_WORK | {"duplicates": "remove"}
-    said = printed("tokenize", split=by_work)
-    found = re.search(
-        r"^tokenize: removed (\d+) characters of repeated passages from train \(split.duplicates\)", said, re.M
-    )
-    assert int(found[1]) >= 800
-    assert "removed" not in printed("tokenize", split=by_work | {"duplicates": "keep"})
-
-
-def test_split_says_which_shares_were_missed_and_what_of_val_and_test_is_in_train(printed):
+def test_tokenize_and_split_say_what_was_cut_out_of_train_and_what_of_val_and_test_is_in_it(printed):
     """Two of five works repeat a third one."""
     works = {**{f"{name}.txt": WORK for name in "abc"}, "d.txt": OTHER, "e.txt": OTHER[::-1]}
-    for stage in ("download", "clean", "tokenize"):
-        printed(stage, works, split=BY_WORK | {"duplicates": "remove"})
-    said = printed("split", split=BY_WORK | {"duplicates": "remove"})
-    assert re.search(
-        r"^split: train has [\d.]+ % of the characters instead of 70 %; .*: [\d,]+ characters in \d works? were "
-        r"cut out of train because they repeat val or test \(split.duplicates\)",
-        said,
-        re.M,
-    )
-    printed("tokenize", split=BY_WORK | {"duplicates": "keep"})
-    said = printed("split", split=BY_WORK | {"duplicates": "keep"})
-    assert re.search(
-        r"^split: [\d.]+ % of the windows of 32 characters in (val|test) also occur in train, so", said, re.M
-    )
-
-
-def test_split_says_that_the_end_of_a_book_is_unlike_it(printed):
-    licence = "Anybody may copy this file, give it away, or use it again under the terms of section 4. "
-    tales = "".join(tale.read_text(encoding="utf-8") for tale in TALES)
-    book = tales + licence * (len(tales) // 19 // len(licence))
-    for stage in ("download", "clean", "tokenize"):
-        printed(stage, {"one.txt": book}, clean={"rules": "none"})
-    said = printed("split", clean={"rules": "none"})
-    assert re.findall(r"^split: most of (\w+) is unlike train: ", said, re.M) == ["test"]
+    for stage in ("download", "clean"):
+        printed(stage, works)
+    by_work = {"strategy": "by_work", "train": 0.7, "val": 0.15, "test": 0.15}
+    said = [printed(stage, split=by_work | {"duplicates": "remove"}) for stage in ("tokenize", "split")]
+    removed = r"^tokenize: removed [\d,]+ characters of repeated passages from train \(split.duplicates\)"
+    missed = r"^split: train has [\d.]+ % of the characters instead of 70 %; .*: [\d,]+ characters in \d works? were"
+    assert all(re.search(words, of_stage, re.M) for words, of_stage in zip((removed, missed), said, strict=True))
+    said = [printed(stage, split=by_work | {"duplicates": "keep"}) for stage in ("tokenize", "split")]
+    assert "removed" not in said[0]
+    assert re.search(r"^split: [\d.]+ % of the windows of 32 characters in (val|test) also occur in", said[1], re.M)

@@ -39,11 +39,7 @@ def changed(text, share, rng, n_kinds=29):
     result = []
     for code in text.tolist():
         draw = rng.random() / share if share else 1
-        if draw >= 1 / 3:
-            if draw < 1:
-                result.append(int(rng.integers(0, n_kinds)))
-            if draw >= 2 / 3:
-                result.append(code)
+        result += [int(rng.integers(0, n_kinds))] * (1 / 3 <= draw < 1) + [code] * (draw >= 2 / 3)
     return np.array(result, np.uint32)
 
 
@@ -73,35 +69,25 @@ pieces_of = st.sampled_from([7, 1 << 20])  # windows that are looked up at once
 
 
 @given(divided(), st.sampled_from([2, 8, 16, 33]), pieces_of)
-@settings(max_examples=30)
-def test_windows_seen_in_train_are_those_of_a_slow_search(text, n, piece):
+@settings(max_examples=40)
+def test_windows_seen_in_train_and_equal_runs_are_those_of_a_slow_search(text, n, piece):
     codes, train, held_out, _ = text
     texts = [held_out[::2], held_out[1::2]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeats, "PIECE", piece)
         seen = seen_in_train(only(codes, held_out), texts, only(codes, train), train, n)
+        runs = equal_runs(codes, held_out, codes, train, n)
     ours = windows(codes, train, n)
     for share, theirs in zip(seen, (windows(codes, spans, n) for spans in texts), strict=True):
         n_windows = sum(map(len, theirs.values()))
         in_train = sum(len(positions) for gram, positions in theirs.items() if gram in ours)
         assert share == (in_train / n_windows if n_windows else None)
-
-
-@given(divided(), st.sampled_from([2, 8, 16]), pieces_of)
-@settings(max_examples=30)
-def test_equal_runs_are_those_of_a_slow_search(text, n, piece):
-    codes, train, held_out, _ = text
-    pairs, ours = set(), windows(codes, train, n)
-    for gram, positions in windows(codes, held_out, n).items():
-        pairs |= {(a, b) for a in positions for b in ours.get(gram, [])}
-    expected = []
-    for a, b in sorted(pairs):
-        if (a - 1, b - 1) not in pairs:
-            length = next(i for i in range(len(codes)) if (a + i, b + i) not in pairs)
-            expected.append([a, b, length + n - 1])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeats, "PIECE", piece)
-        assert sorted(equal_runs(codes, held_out, codes, train, n).tolist()) == expected
+    theirs = windows(codes, held_out, n)
+    pairs = {(a, b) for gram, positions in theirs.items() for a in positions for b in ours.get(gram, [])}
+    firsts = [(a, b) for a, b in sorted(pairs) if (a - 1, b - 1) not in pairs]
+    lengths = [next(i for i in range(len(codes)) if (a + i, b + i) not in pairs) for a, b in firsts]
+    expected = [[a, b, length + n - 1] for (a, b), length in zip(firsts, lengths, strict=True)]
+    assert sorted(runs.tolist()) == expected
 
 
 def test_more_windows_than_are_looked_up_are_sampled(monkeypatch):
@@ -117,16 +103,11 @@ def test_more_windows_than_are_looked_up_are_sampled(monkeypatch):
 MIN = 31  # smallest number of equal characters that is cut in these tests
 
 
-def text_left(codes, pieces, work):
-    """Return the remaining text of a work, joined across cuts."""
-    return np.concatenate([codes[:0], *(codes[a:b] for w, a, b in pieces.tolist() if w == work)])
-
-
 def shared_windows(codes, pieces, held_out, works):
     """Return the windows of MIN characters in the remaining text that also occur in held-out text of another work."""
     shared = set()
     for work, (start, stop) in enumerate(works.tolist()):
-        text = text_left(codes, pieces, work)
+        text = np.concatenate([codes[:0], *(codes[a:b] for w, a, b in pieces.tolist() if w == work)])  # across cuts
         others = held_out[(held_out[:, 0] < start) | (held_out[:, 1] > stop)]
         shared |= windows(text, [(0, len(text))], MIN).keys() & windows(codes, others, MIN).keys()
     return shared
@@ -167,7 +148,7 @@ def test_copies_with_changed_characters_are_cut_and_little_else(length, share, l
     assert rest <= 20
 
 
-@pytest.mark.parametrize("n_kinds", [4, 5, 10, 16])
+@pytest.mark.parametrize("n_kinds", [4, 16])
 def test_changed_copies_in_a_small_alphabet_are_cut_and_little_else(n_kinds):
     original = text_of(4001, n_kinds, 1)
     part, rest = planted(original, changed(original, 1 / 40, np.random.default_rng(1), n_kinds), n_kinds)
@@ -240,8 +221,5 @@ def test_what_a_work_repeats_of_itself_stays(n_kinds):
     assert cut_from(codes, train[:1], held_out, works).tolist() == [[0, 0, 295]]
     assert cut_from(codes, train, held_out, works).tolist() == [[0, 0, 295], [1, 396, 493], [1, 594, 691]]
     both = np.array([[295, 396], [493, 594]])  # held out in both works, so each repeats held-out text of the other
-    assert cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist() == [
-        [0, 0, 97],
-        [0, 198, 295],
-        [1, 396, 493],
-    ]
+    left = cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist()
+    assert left == [[0, 0, 97], [0, 198, 295], [1, 396, 493]]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.text.characters import Codes
-from bukva.text.splits import Spans
+from bukva.text.ids import Spans
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -19,21 +19,17 @@ Hashes = npt.NDArray[np.uint64]
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that it has an inverse modulo 2^64
 INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
 PIECE = 1 << 20  # number of windows that are hashed and looked up at once
-
 # A changed passage is found by the windows of SEED characters in it that are unchanged.
 SEED = 16
 KINDS = 8  # minimum number of different characters in such a window, because rows of dots occur in many works
 VARIETY = 2 / 3  # in a small alphabet, such as that of DNA, a window needs this fraction of the median number instead
 MAX_GAP = 120  # maximum number of characters between two unchanged parts of a passage
 MAX_DRIFT = 60  # maximum number of characters that were inserted or deleted in such a gap
-# Minimum fraction of unchanged characters in a passage. Without this limit, a form of address that recurs between
-# different sentences would be a passage.
-MIN_EQUAL = 0.4
-
+MIN_EQUAL = 0.4  # minimum fraction of unchanged characters; a form of address between other sentences is no passage
 # Maximum number of held-out windows that are looked up in train. If 25 % of them occur there, the standard error of
 # this percentage is 0.02 percentage points.
 MOST_WINDOWS = 1 << 22
-MAX_COPIES = 64  # maximum number of equal windows of a text for which `equal_runs` finds runs
+MAX_COPIES = 64  # `equal_runs` finds only so many of the windows that are equal to one of the other text
 
 
 class Windows:
@@ -56,18 +52,8 @@ class Windows:
         self._is_known = np.zeros(1 << (64 - int(self._shift)), np.bool_)
         self._is_known[self.hashes >> self._shift] = True
 
-    def ends(self) -> Ints:
-        """Return a (2, M) array with the positions at which each different window occurs first and last."""
-        ends = np.empty((2, len(self.hashes)), np.int64)
-        ends[0, self.numbers[::-1]] = self.positions[::-1]
-        ends[1, self.numbers] = self.positions
-        return ends
-
     def find(self, text: Codes, spans: Spans) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield occurrences of the windows within a span of a text, in any order.
-
-        Three (k,) arrays have the positions in `text`, the rows of `spans`, and the numbers of the windows.
-        """
+        """Yield (k,) positions, rows of `spans` and numbers of the windows that occur within a span of a text."""
         for start, hashes in _hashes(text, self.n):
             at = np.flatnonzero(self._is_known[hashes >> self._shift])
             at = at[np.argsort(hashes[at])]  # numpy looks up ascending hashes several times faster
@@ -109,8 +95,8 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
 def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
     """Return the fraction of the windows of each held-out text that also occur in train, or None without windows.
 
-    The held-out texts are (k, 2) ascending spans of `codes`, and train is (m, 2) ascending spans of `text`. Of more
-    than MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up.
+    The held-out texts are (k, 2) ascending spans of `codes`, and train is (m, 2) ascending spans of `text`. Of very
+    many windows, only about MOST_WINDOWS evenly spaced ones are looked up.
     """
     starts = [window_starts(spans, n) for spans in held_out]
     positions, texts = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
@@ -125,10 +111,7 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
 
 
 def equal_runs(codes: Codes, spans: Spans, text: Codes, text_spans: Spans, n: int) -> Ints:
-    """Return (m, 3) runs of at least n characters that occur in both texts: start in `codes`, start in `text`, length.
-
-    A window of `text` is compared with only the first MAX_COPIES of its occurrences in `codes`.
-    """
+    """Return (m, 3) runs of at least n characters that occur in both texts: starts in both, and length."""
     windows = Windows(codes, window_starts(spans, n), n)
     order = np.argsort(windows.numbers, kind="stable")
     edges = np.searchsorted(windows.numbers[order], np.arange(len(windows.hashes) + 1))
@@ -155,11 +138,9 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
 
     Afterwards, the train of a work and the held-out text of another work have no window of `min_chars` characters in
     common, not even across a cut. A passage that occurs only in held-out text of the same work is kept, because
-    refrains belong to a work. If anything is cut out of a work, its pieces of less than `min_chars` characters are also
-    cut out.
-
-    `held_out` is (h, 2) ascending spans of val and test in `codes`. `train` and `works` have a row for each work. The
-    result is (m, 3) remaining pieces: work, start and stop.
+    refrains belong to a work. If anything is cut out of a work, its shorter pieces are also cut out. `held_out` is
+    (h, 2) ascending spans of `codes`. `train` and `works` have a row for each work. The result is (m, 3) remaining
+    pieces: work, start and stop.
     """
     is_kept = np.zeros(len(codes), np.bool_)
     is_kept[_ranges(train[:, 0], np.diff(train)[:, 0])] = True
@@ -175,16 +156,18 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
         _clear(is_kept, across)
 
 
-def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -> tuple[Ints, Ints, Ints]:
+def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -> Ints:
     """Find windows of held-out text in `spans` of a text. Row i of `works` is the work with row i of `spans`."""
-    # Returns three (k,) arrays: positions in `text`, rows of `spans`, and positions in held-out text of another work.
-    ends, found = windows.ends(), [np.empty((3, 0), np.int64)]
+    # Returns (3, k) positions in `text`, rows of `spans`, and positions in held-out text of another work.
+    ends = np.empty((2, len(windows.hashes)), np.int64)  # where each different window occurs first and last
+    ends[0, windows.numbers[::-1]] = windows.positions[::-1]
+    ends[1, windows.numbers] = windows.positions
+    found = [np.empty((3, 0), np.int64)]
     for at, rows, numbers in windows.find(text, spans):
         (first, last), (start, stop) = ends[:, numbers], works[rows].T
         other = np.where((start <= first) & (first < stop), last, first)
         found.append(np.stack([at, rows, other])[:, (other < start) | (stop <= other)])
-    at, rows, others = np.concatenate(found, axis=1)
-    return at, rows, others
+    return np.concatenate(found, axis=1)
 
 
 def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_chars: int) -> Spans:
@@ -194,8 +177,7 @@ def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, m
     windows = Windows(codes, positions[_are_varied(codes, positions)], SEED)
     at, rows, others = _in_other_works(windows, codes, train, works)
     owners = np.searchsorted(works[:, 1], others, side="right")  # the works that contain the held-out text
-    order = np.lexsort((at, owners))
-    at, rows, others, owners = at[order], rows[order], others[order], owners[order]
+    at, rows, others, owners = np.stack([at, rows, others, owners])[:, np.lexsort((at, owners))]
     steps = np.diff(at)
     is_first = np.ones(len(at), np.bool_)
     is_first[1:] = (np.diff(owners) != 0) | (np.diff(rows) != 0) | (steps > SEED + MAX_GAP)

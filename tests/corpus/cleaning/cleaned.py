@@ -1,7 +1,6 @@
 """Clean a text, and return what each rule removed."""
 
-from bukva.corpus.cleaning.removals import Record
-from bukva.corpus.cleaning.rules import RuleSet
+from bukva.corpus.cleaning.rules import Record, RuleSet
 
 NOTHING = (0, 0, 0)
 

@@ -46,12 +46,6 @@ def test_the_rules_are_those_of_the_lecture_notes_and_the_counts_add_up(text):
     assert cleaned == clean_lines(text)
     n_lines = len(re.findall(r"\r\n|\r|\n|[^\r\n]\Z", text))
     assert sum(lines for _, lines, _ in removed.values()) == n_lines - cleaned.count("\n")
-
-
-@settings(max_examples=50)
-@given(texts, st.sampled_from(["notes", "literary", "none"]))
-def test_every_removed_character_is_counted(text, rules):
-    cleaned, removed = clean(text, rule_set(rules))
     assert sum(chars for chars, _, _ in removed.values()) == len(text) - len(cleaned)
 
 
@@ -59,10 +53,8 @@ def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
     symbols = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     works = sorted((ROOT / "data" / "sample").rglob("*.txt"))
     assert len(works) == 38
-    for text in [
-        "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols),
-        *(w.read_bytes().decode() for w in works),
-    ]:
+    lines = "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols)
+    for text in [lines, *(work.read_bytes().decode() for work in works)]:
         assert clean(text, NOTES)[0] == clean_lines(text)
 
 
@@ -78,17 +70,16 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
     assert read_table(tmp_path / "clean")["chars"].tolist() == [4, 0, 8]
     assert (report["works"], report["chars_before"], report["chars"]) == (3, 13 + 7 + 13, 12)
     assert report["symbols"] == len(set("Да.\nНочь 😀"))
-    assert report["removed"] == [
-        {"rule": "line_ends", "chars": 1 - 1 - 1, "lines": 0, "places": 1},
-        {"rule": "gutenberg", "chars": 0, "lines": 0, "places": 0},
-        {"rule": "empty_lines", "chars": 2, "lines": 1, "places": 1},
-        {"rule": "indentation", "chars": 2, "lines": 0, "places": 1},
-        {"rule": "foreign", "chars": len("Nein.\nBonjour\n"), "lines": 2, "places": 2},
-        {"rule": "prefixes", "chars": 2, "lines": 0, "places": 1},
-        {"rule": "delete", "chars": 1, "lines": 0, "places": 1},
-        {"rule": "double_strokes", "chars": 0, "lines": 0, "places": 0},
-        {"rule": "strokes", "chars": 1, "lines": 0, "places": 1},
+    assert [tuple(rule.values()) for rule in report["removed"] if rule["places"]] == [
+        ("line_ends", 1 - 1 - 1, 0, 1),
+        ("empty_lines", 2, 1, 1),
+        ("indentation", 2, 0, 1),
+        ("foreign", len("Nein.\nBonjour\n"), 2, 2),
+        ("prefixes", 2, 0, 1),
+        ("delete", 1, 0, 1),
+        ("strokes", 1, 0, 1),
     ]
+    assert [*report["removed"][1]] == ["rule", "chars", "lines", "places"]
     assert report["examples"]["strokes"] == [
         {"work": "prose/-/c", "line": 2, "before": "Ночь ", "removed": "/", "after": ".😀"}
     ]
@@ -96,23 +87,17 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
 
 
 def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
-    works = [(Document("-", "-", "a"), "  To be,\nor not\n"), (Document("-", "-", "b"), "to be.")]
-    write_collection(tmp_path / "raw", works)
+    works = [(Document("-", "-", "a"), "  To be,\nor not\n"), (Document("-", "-", "b"), "31415\n")]
+    write_collection(tmp_path / "raw", works)  # the line end after digits is no text that is left
     write_collection(tmp_path / "clean", [(Document("-", "-", "former"), "ж")])
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
-        "params.yaml, clean.rules: 'notes' removes the whole text (rule foreign: 21 characters, "
-        "rule indentation: 2 characters); use 'none', or another corpus."
+        "params.yaml, clean.rules: 'notes' removes the whole text (rule foreign: 14 characters, "
+        "rule delete: 5 characters, rule indentation: 2 characters); use 'none', or another corpus."
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
-
-
-def test_a_line_end_is_not_a_text_that_is_left(tmp_path):
-    write_collection(tmp_path / "raw", [(Document("-", "-", "a"), "31415\n92653\n")])
-    with pytest.raises(BukvaError, match=r"'notes' removes the whole text \(rule delete: 10 characters"):
-        clean_collection(tmp_path / "raw", tmp_path / "clean")
 
 
 def test_examples_of_a_rule_come_from_as_many_works_as_possible(tmp_path):

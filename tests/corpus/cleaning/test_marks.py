@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from works import texts_in
 
 from bukva.core.schema import Clean
-from bukva.corpus.cleaning import clean as cleaning
+from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules, rule_set
 from bukva.corpus.cleaning.rules import Cut
-from bukva.corpus.sources.formats.markup import html_text
+from bukva.corpus.sources.formats.pages import html_text
 from bukva.text.collection import Document, write_collection
 
-PUBLISHERS = rule_set("publishers")
 HEADER = "The Project Gutenberg EBook of A Story, by Nobody\n\nThis eBook is for the use of anyone anywhere.\n\n"
 LICENCE = "\nSection 1. General Terms of Use\n\n1.A. By reading any part of this work you agree. " * 40 + "\n"
 BOOK = "\nCHAPTER I\n\nSomebody walked through the town, and met nobody at all.\n\n"
@@ -71,12 +70,6 @@ def test_the_licence_is_counted_under_each_rule_set_and_no_other_rule_sees_it(na
     assert removed == (sum(map(len, outside)), lines, lines)
 
 
-def test_one_mark_is_enough_and_without_marks_nothing_is_cut():
-    assert cut(f"{HEADER}{STARTS[0]}\n{BOOK}")[0] == BOOK
-    assert cut(f"{BOOK}{ENDS[0]}\n{LICENCE}")[0] == BOOK
-    assert cut(BOOK.rstrip("\n")) == (BOOK.rstrip("\n") + "\n", NOTHING)
-
-
 def test_a_text_that_speaks_of_project_gutenberg_or_quotes_its_marks_in_a_line_stays_whole():
     novel = (
         "She had found it at Project Gutenberg, and that was the\n"
@@ -94,22 +87,18 @@ def test_of_several_books_in_one_file_each_stays_whole():
     assert cut(3 * one)[0] == 3 * BOOK
     assert cut(f"{BOOK}{ENDS[0]}\n{LICENCE}{one}")[0] == 2 * BOOK
     without_end = f"{HEADER}{STARTS[0]}\n{BOOK}"
+    assert cut(without_end)[0] == cut(f"{BOOK}{ENDS[0]}\n{LICENCE}")[0] == BOOK  # one mark is enough
     assert cut(2 * without_end)[0] == BOOK + HEADER + BOOK  # there is no mark at the end of the first book
 
 
 def test_an_html_edition_is_cut_as_the_plain_text_is():
+    story = "<h1>A Story</h1><p>Somebody walked\nthrough the town.</p>"
     page = (
-        "<html><head><title>A Story</title></head><body><section id='pg-header'><h2>The Project Gutenberg eBook of "
-        "A Story</h2><p>This ebook is for the use of anyone\nanywhere.</p><div id='pg-start-separator'>\n"
-        "<span>*** START OF THE PROJECT GUTENBERG EBOOK\nA STORY ***</span></div></section><h1>A Story</h1>"
-        "<p>Somebody walked\nthrough the town.</p><section id='pg-footer'><div><span>*** END OF THE PROJECT GUTENBERG "
-        "EBOOK A STORY ***</span></div><p>Updated editions will replace this one.</p></section></body></html>"
+        "<html><head><title>A Story</title></head><body><section id='pg-header'><p>This ebook is for the use of anyone"
+        "\nanywhere.</p><div>\n<span>*** START OF THE PROJECT GUTENBERG EBOOK\nA STORY ***</span></div></section>"
+        f"{story}<section id='pg-footer'><div><span>{ENDS[0]}</span></div><p>Updated editions.</p></section></body>"
     )
-    old = (
-        "<html><body><pre>\nThe Project Gutenberg EBook\n\n*** START OF THIS PROJECT GUTENBERG EBOOK A STORY ***\n"
-        "</pre><h1>A Story</h1><p>Somebody walked\nthrough the town.</p><pre>\nEnd of the Project Gutenberg EBook "
-        "of A Story\n\n*** END OF THIS PROJECT GUTENBERG EBOOK A STORY ***\n</pre></body></html>"
-    )
+    old = f"<html><body><pre>\nEBook\n\n{STARTS[1]}\n</pre>{story}<pre>\n{ENDS[4]}\n</pre></body></html>"
     for html in (page, old):
         assert cut(html_text(html))[0].strip() == "A Story\nSomebody walked through the town."
 
@@ -141,13 +130,16 @@ def test_the_lines_outside_marks_are_those_of_a_slow_search(text):
     assert sorted({line for lines in BRACKETS.outside(text) for line in lines}) == slow_search(text)
 
 
+def collected(folder, **works):
+    write_collection(folder / "raw", [(Document("-", "-", name), text) for name, text in works.items()])
+
+
 def test_the_lines_of_a_work_that_is_cut_keep_their_numbers(tmp_path):
     title = f"{STARTS[7]}\n"
     book = "Somebody walked on\u00ad and on.\n" * 300
     text = f"{20 * HEADER}{title}{book}{ENDS[0]}\n{LICENCE}{HEADER}{title}{book}{ENDS[0]}\n{LICENCE}"
-    works = [(Document("-", "-", name), content) for name, content in (("a", text), ("b", book), ("c", ""))]
-    write_collection(tmp_path / "raw", works)
-    report = cleaning.clean_collection(tmp_path / "raw", tmp_path / "clean", rule_set("literary"), "")
+    collected(tmp_path, a=text, b=book, c="")
+    report = clean_collection(tmp_path / "raw", tmp_path / "clean", rule_set("literary"), "")
     kept = book.replace("\u00ad", "")
     assert list(texts_in(tmp_path / "clean").values()) == [2 * kept, kept, ""]
     removed = {rule["rule"]: rule["chars"] for rule in report["removed"]}
@@ -157,18 +149,8 @@ def test_the_lines_of_a_work_that_is_cut_keep_their_numbers(tmp_path):
     assert (first["work"], first["line"]) == ("-/-/a", (20 * HEADER + title).count("\n") + 1)
 
 
-def test_works_that_lose_most_of_their_text_are_named_with_the_share(tmp_path):
-    late = f"{BOOK * 9}{STARTS[0]}\n{BOOK}"
-    works = [(Document("-", "-", "late"), late), (Document("-", "-", "usual"), f"{STARTS[0]}\n{BOOK}")]
-    write_collection(tmp_path / "raw", works)
-    report = cleaning.clean_collection(tmp_path / "raw", tmp_path / "clean", PUBLISHERS, "")
-    assert report["mostly_cut"] == {"-/-/late": round(1 - len(BOOK) / len(late), 4)}
-
-
 def test_auto_judges_a_russian_book_without_the_english_licence(tmp_path):
-    write_collection(
-        tmp_path / "raw", [(Document("-", "-", "a"), f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}")]
-    )
+    collected(tmp_path, a=f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}")
     assert len(LICENCE) > len(RUSSIAN)
     rules, why = chosen_rules(Clean(rules="auto", file="-"), tmp_path / "raw")
     assert (rules.name, why) == ("notes", "because 100.0 % of the letters are Cyrillic (clean.rules auto)")

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from report.strange import TEXTS, strange_texts
 
 from bukva.corpus.cleaning.page import code, page, plain, table
-from bukva.corpus.cleaning.removals import visible
+from bukva.corpus.cleaning.rules import visible
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
@@ -49,20 +49,10 @@ def cleaning_of(works, text, **changes):
     """Return a reports/cleaning.json for works that consist of copies of this text."""
     chars, counts = int(works["chars"].sum()), Counter(text)
     alphabet = {char: n * chars // len(text) or 1 for char, n in counts.most_common(300)}
-    return {
-        "rule_set": "literary",
-        "why": "because the test says so",
-        "works": len(works),
-        "chars_before": chars + 3,
-        "chars": chars,
-        "symbols": len(counts),
-        "removed": [{"rule": "invisible", "chars": 3, "lines": 0, "places": 3}],
-        "examples": {},
-        "letters": {"Cyrillic": 90, "Latin": 10},
-        "alphabet": alphabet,
-        "openings": [],
-        **changes,
-    }
+    rule = {"rule": "invisible", "chars": 3, "lines": 0, "places": 3}
+    known = {"rule_set": "literary", "why": "because the test says so", "letters": {"Cyrillic": 90, "Latin": 10}}
+    numbers = {"chars_before": chars + 3, "chars": chars, "symbols": len(counts)}
+    return known | numbers | {"removed": [rule], "examples": {}, "alphabet": alphabet, **changes}
 
 
 def section(text, heading):

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bukva.corpus.cleaning.removals import COUNTS, visible
+from bukva.corpus.cleaning.rules import COUNTS, visible
 from bukva.text.collection import MISSING, decade
 
 if TYPE_CHECKING:
@@ -19,63 +19,39 @@ NOT_GIVEN = "not given"  # label of works without author, category or year
 
 
 def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
-    """Return the content of reports/corpus.md, in Markdown.
+    """Return the content of reports/corpus.md, from that of reports/cleaning.json and the table of cleaned works.
 
-    `cleaning` is the content of reports/cleaning.json, and `works` is the table of works of the cleaned corpus.
     `author` is what the folder above a work is called in this corpus: "author" or "collection".
     """
-    chars, before = cleaning["chars"], cleaning["chars_before"]
-    scripts = ", ".join(
-        f"{script} {_share(n, sum(cleaning['letters'].values()))}"
-        for script, n in [*cleaning["letters"].items()][:SCRIPTS]
-    )
-    facts = [
-        ("works", f"{len(works):,}"),
-        ("characters", f"{chars:,} ({_share(chars, before)} of the {before:,} before cleaning)"),
-        ("symbols", f"{cleaning['symbols']:,} different characters"),
-        ("letters", scripts or "none"),
-        ("cleaning rules", f"{cleaning['rule_set']}, {plain(cleaning['why'])}"),
-    ]
+    return "\n\n".join(_blocks(cleaning, works, author)) + "\n"
+
+
+def _blocks(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> Iterator[str]:
+    chars, before, letters = cleaning["chars"], cleaning["chars_before"], cleaning["letters"]
+    scripts = [f"{script} {_share(n, sum(letters.values()))}" for script, n in [*letters.items()][:SCRIPTS]]
+    facts = {
+        "works": f"{len(works):,}",
+        "characters": f"{chars:,} ({_share(chars, before)} of the {before:,} before cleaning)",
+        "symbols": f"{cleaning['symbols']:,} different characters",
+        "letters": ", ".join(scripts) or "none",
+        "cleaning rules": f"{cleaning['rule_set']}, {plain(cleaning['why'])}",
+    }
+    yield "# Corpus"
+    yield table(("", ""), facts.items())
+    yield "All numbers but those of removed text are of the cleaned text."
     labels = {author: works["author"], "category": works["category"], "decade": works["year"].map(decade)}
-    given = {word: column for word, column in labels.items() if (column != MISSING).any()}
-    blocks = [
-        "# Corpus",
-        table(("", ""), facts),
-        "All numbers but those of removed text are of the cleaned text.",
-        *(block for word, column in given.items() for block in _by_label(works["chars"], column, word)),
-        *_not_given([word for word in labels if word not in given]),
-        *_removed(cleaning),
-        *_symbols(cleaning),
-    ]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
-    most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
-    rows = [
-        (NOT_GIVEN if label == MISSING else plain(label), int(n), int(total))
-        for label, n, total in (most.sort_index() if word == "decade" else most).itertuples()
-    ]
-    if len(others):
-        rows.append((f"others ({len(others)})", int(others["count"].sum()), int(others["sum"].sum())))
-    yield f"## Characters by {word}"
-    cells = ((name, f"{n:,}", f"{total:,}", _share(total, int(chars.sum()))) for name, n, total in rows)
-    yield table((word, "#works", "#characters", "#share"), cells)
-
-
-def _not_given(words: list[str]) -> Iterator[str]:
-    if words:
+    missing = [word for word, column in labels.items() if (column == MISSING).all()]
+    for word in [word for word in labels if word not in missing]:
+        yield f"## Characters by {word}"
+        yield _by_label(works["chars"], labels[word], word)
+    if missing:
         why = "folders (category/author/work.txt) and the years of an info.csv would give them"
-        yield f"Not given for any work: {', '.join(words)}; {why}."
-
-
-def _removed(cleaning: dict[str, Any]) -> Iterator[str]:
+        yield f"Not given for any work: {', '.join(missing)}; {why}."
     rules = cleaning["removed"]
     rows = [(code(rule["rule"]), *(f"{rule[key]:,}" for key in COUNTS)) for rule in rules]
+    sums = (f"{sum(rule[key] for rule in rules):,}" for key in COUNTS)
     yield "## Removed by cleaning"
     yield "Characters include line ends, and are negative where a rule added some; places are how often a rule acted."
-    sums = (f"{sum(rule[key] for rule in rules):,}" for key in COUNTS)
     yield table(("rule", "#characters", "#lines", "#places"), [*rows, ("all", *sums)])
     if cleaning["examples"]:
         yield "Examples, with the text before and after them in their line. `<U+000A>` is the end of a line."
@@ -84,20 +60,28 @@ def _removed(cleaning: dict[str, Any]) -> Iterator[str]:
         keys = ("before", "removed", "replacement", "after")
         cells = ([code(one["work"]), f"{one['line']:,}", *(code(one.get(key, "")) for key in keys)] for one in examples)
         yield table(("work", "#line", "before", "removed", "put there", "after"), cells)
-
-
-def _symbols(cleaning: dict[str, Any]) -> Iterator[str]:
-    chars = cleaning["chars"]
     counted = list(cleaning["alphabet"].items())[:MOST_SYMBOLS]
-    rows = [
+    symbols = [
         (code(char), f"U+{ord(char):04X} {unicodedata.name(char, '')}", f"{n:,}", _share(n, chars, 3))
         for char, n in counted
     ]
     if rest := cleaning["symbols"] - len(counted):
         others = chars - sum(n for _, n in counted)
-        rows.append((f"others ({rest:,})", "", f"{others:,}", _share(others, chars, 3)))
+        symbols.append((f"others ({rest:,})", "", f"{others:,}", _share(others, chars, 3)))
     yield "## Symbols"
-    yield table(("symbol", "name", "#count", "#share"), rows)
+    yield table(("symbol", "name", "#count", "#share"), symbols)
+
+
+def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> str:
+    sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
+    most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
+    if word == "decade":
+        most = most.sort_index()
+    rows = [(NOT_GIVEN if label == MISSING else plain(label), n, total) for label, n, total in most.itertuples()]
+    if len(others):
+        rows.append((f"others ({len(others)})", *others.sum()))
+    cells = ((name, f"{n:,}", f"{total:,}", _share(total, chars.sum())) for name, n, total in rows)
+    return table((word, "#works", "#characters", "#share"), cells)
 
 
 def _share(part: int, whole: int, digits: int = 1) -> str:

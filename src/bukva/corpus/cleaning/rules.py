@@ -1,77 +1,119 @@
-"""Cleaning rules for single lines and for the text outside of a book, and the rule sets that apply them."""
+"""Cleaning rules for single lines and for the text outside of a book, rule sets, and the record of what they remove."""
 
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from bukva.core.errors import ParamsError
 from bukva.core.messages import shorten
-from bukva.corpus.cleaning.removals import Record
 
+COUNTS = ("chars", "lines", "places")
+CONTEXT_CHARS = 30  # maximum number of characters that an example shows on each side of the removed text
+LONGEST = 60  # maximum number of characters of removed text that an example shows
+EXAMPLES = 5  # maximum number of examples of one rule
+ALL_EXAMPLES = 60  # maximum number of examples of all rules together, so that the report stays below 50 kB
 LINE_ENDS = "line_ends"  # name of the rule that converts line ends; every rule set has it
-# Maximum number of passes over a line that change the line but do not shorten it. Rules in an unlucky order need
-# several.
-MAX_SAME_LENGTH = 10
+MAX_SAME_LENGTH = 10  # maximum number of passes that change a line without shortening it; an unlucky order needs some
 
 Change = tuple[int, int, str]  # one change in a line: start and stop of the replaced text, and its replacement
 
-# Each rule for single lines has a name and two methods. `act` returns the changed line, or None if the rule removes the
-# line. `changes` yields each change, and may be called only for a line that the rule changes. Lines have no line feed.
+
+class Record:
+    """What each of some rules removed: `counts` by name of the rule and then by COUNTS, and a few examples.
+
+    The characters include line ends, and are negative if the rule added more than it removed. The places are the
+    changes that the rule made: a replaced match is one change, and a removed line is one change.
+    """
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        self.counts = {rule: dict.fromkeys(COUNTS, 0) for rule in rules}
+        self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
+        self._examples: list[tuple[str, int, dict[str, Any]]] = []  # rule, number of the example in its work, example
+        self._n_shown: Counter[tuple[str, int]] = Counter()
+        self.begin("")
+
+    def begin(self, work: str) -> None:
+        """Start the next work, whose name its examples will show."""
+        self._work, self._n_of_work = work, Counter[str]()
+
+    def add(self, rule: str, *, chars: int, lines: int, places: int) -> None:
+        counts = self.counts[rule]
+        counts["chars"] += chars
+        counts["lines"] += lines
+        counts["places"] += places
+
+    def show(self, rule: str, line: int, text: str, start: int, stop: int, replacement: str = "") -> None:
+        """Take the replacement of text[start:stop], in the line with this number from 0, as an example if needed."""
+        # the first example from one work is preferred to the second example from another work
+        number = self._n_of_work[rule]
+        self._n_of_work[rule] += 1
+        if self._n_shown[rule, number] >= self._limit:
+            return
+        self._n_shown[rule, number] += 1
+        removed = text[start:stop]
+        shown = {
+            "before": text[max(0, start - CONTEXT_CHARS) : start],
+            "removed": removed if len(removed) <= LONGEST else f"{removed[: LONGEST - 1]}…",
+            "after": text[stop : stop + CONTEXT_CHARS],
+            **({"replacement": replacement[:LONGEST]} if replacement else {}),
+        }
+        visibly = {key: visible(part) for key, part in shown.items()}
+        self._examples.append((rule, number, {"work": self._work, "line": line + 1, **visibly}))
+
+    def removed(self) -> list[dict[str, Any]]:
+        return [{"rule": rule, **counts} for rule, counts in self.counts.items()]
+
+    def examples(self) -> dict[str, list[dict[str, Any]]]:
+        """Return examples of the changes by each rule, by name of the rule. Rules that changed nothing are absent."""
+        by_number = sorted(self._examples, key=lambda item: item[1])
+        by_rule = {rule: [one for name, _, one in by_number if name == rule] for rule in self.counts}
+        return {rule: examples[: self._limit] for rule, examples in by_rule.items() if examples}
 
 
-@dataclass(frozen=True)
-class Substitute:
-    """Rule that replaces each match of `pattern` with `template`, which may refer to groups of the match."""
+def visible(text: str) -> str:
+    """Replace each invisible character of a text with its code point in angle brackets, such as <U+00AD>."""
+    return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)
+
+
+class LineRule(NamedTuple):
+    """Rule for single lines, which have no line feed."""
 
     name: str
-    pattern: re.Pattern[str]
-    template: str
+    act: Callable[[str], str | None]  # returns the changed line, or None if the rule removes the line
+    changes: Callable[[str], Iterator[Change]]  # yields each change in a line that the rule changes
 
-    def act(self, line: str) -> str | None:
-        return self.pattern.sub(self.template, line)
 
-    def changes(self, line: str) -> Iterator[Change]:
-        for match in self.pattern.finditer(line):
-            replacement = self.template and match.expand(self.template)
-            if replacement != match[0]:
+def substitution(name: str, pattern: re.Pattern[str], template: str) -> LineRule:
+    """Replace each match of `pattern` with `template`, which may refer to groups of the match."""
+
+    def changes(line: str) -> Iterator[Change]:
+        for match in pattern.finditer(line):
+            if (replacement := template and match.expand(template)) != match[0]:
                 yield *match.span(), replacement
 
-
-@dataclass(frozen=True)
-class DropLines:
-    """Rule that removes each line in which `pattern` has a match."""
-
-    name: str
-    pattern: re.Pattern[str]
-
-    def act(self, line: str) -> str | None:
-        return None if self.pattern.search(line) else line
-
-    def changes(self, line: str) -> Iterator[Change]:
-        yield 0, len(line), ""
+    return LineRule(name, functools.partial(pattern.sub, template), changes)
 
 
-@dataclass(frozen=True)
-class Normalise:
-    """Rule that converts each line to a Unicode normalization form. This counts as one change."""
+def removal(name: str, pattern: re.Pattern[str]) -> LineRule:
+    """Remove each line in which `pattern` has a match."""
+    return LineRule(name, lambda line: None if pattern.search(line) else line, lambda line: iter([(0, len(line), "")]))
 
-    name: str
-    form: Literal["NFC", "NFKC"]
 
-    def act(self, line: str) -> str | None:
-        return unicodedata.normalize(self.form, line)
+def normalisation(name: str, form: Literal["NFC", "NFKC"]) -> LineRule:
+    """Convert each line to a Unicode normalization form. This counts as one change."""
+    act = functools.partial(unicodedata.normalize, form)
 
-    def changes(self, line: str) -> Iterator[Change]:
-        normal = unicodedata.normalize(self.form, line)
+    def changes(line: str) -> Iterator[Change]:
+        normal = act(line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))
         yield at, at + 1, normal[at : at + 1]
 
-
-LineRule = Substitute | DropLines | Normalise
+    return LineRule(name, act, changes)
 
 
 @dataclass(frozen=True)
@@ -103,11 +145,11 @@ class Cut:
 
     def _marks(self, text: str) -> Iterator[tuple[range, bool]]:
         """Yield the line numbers of each mark, and whether it is a start mark."""
-        for pattern, is_start in [*((one, True) for one in self.starts), *((one, False) for one in self.ends)]:
-            for match in pattern.finditer(text):
+        for patterns in (self.starts, self.ends):
+            for match in (match for pattern in patterns for match in pattern.finditer(text)):
                 if not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip():
                     line = text.count("\n", 0, match.start())
-                    yield range(line, line + match[0].count("\n") + 1), is_start
+                    yield range(line, line + match[0].count("\n") + 1), patterns is self.starts
 
 
 @dataclass(frozen=True)
@@ -115,27 +157,23 @@ class RuleSet:
     """Named cleaning rules that are applied to a text: first `cuts`, and then `line_rules` to each line that is left.
 
     The line rules are applied to a line until it no longer changes, so cleaning a text a second time changes nothing.
-    With `once`, they are applied only once, as in the lecture notes. `source` is the rule file, for error messages.
     """
 
     name: str
-    source: str
+    source: str  # the rule file, for error messages
     line_rules: tuple[LineRule, ...]
     cuts: tuple[Cut, ...] = ()
-    once: bool = False
+    once: bool = False  # whether each line rule is applied only once, as in the lecture notes
 
-    @functools.cached_property
+    @property
     def rule_names(self) -> tuple[str, ...]:
-        """The names of all rules, in the order in which they are applied."""
-        return (LINE_ENDS, *(rule.name for rule in (*self.cuts, *self.line_rules)))
+        return (LINE_ENDS, *(rule.name for rule in self.cuts), *(rule.name for rule in self.line_rules))
 
     def clean(self, text: str, record: Record) -> str:
         """Clean the text of a work, and record what the rules removed.
 
-        Line ends become line feeds, and every rule set but `none` adds one to a work that does not end with it.
-
-        Raises:
-            BukvaError: the line rules would never stop changing a line.
+        Line ends become line feeds, and every rule set but `none` adds one to a work that does not end with it. Line
+        rules that would never stop changing a line are a ParamsError.
         """
         unix = text.replace("\r\n", "\n").replace("\r", "\n")
         is_none = not self.cuts and not self.line_rules
@@ -173,14 +211,12 @@ class RuleSet:
                 line = after
             if line == before or self.once:
                 return line
-            # The loop always ends: no pass after the first may lengthen the line, and at most MAX_SAME_LENGTH of these
-            # passes may change the line without shortening it.
-            if not is_first:
-                passes_left -= len(line) >= len(before)
-                if passes_left < 0 or len(line) > len(before):
-                    raise ParamsError(
-                        f"{self.source}, rule {last}: {shorten(before)} becomes {shorten(line)}, and the rules never "
-                        "stop changing it; change the rules so that no rule matches the text that a rule inserts, or "
-                        "change their order."
-                    )
+            # the loop ends, because no pass after the first may lengthen the line, and few may keep its length
+            passes_left -= not is_first and len(line) >= len(before)
+            if passes_left < 0 or (not is_first and len(line) > len(before)):
+                raise ParamsError(
+                    f"{self.source}, rule {last}: {shorten(before)} becomes {shorten(line)}, and the rules never stop "
+                    "changing it; change the rules so that no rule matches the text that a rule inserts, or change "
+                    "their order."
+                )
             is_first = False

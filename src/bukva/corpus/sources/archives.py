@@ -1,7 +1,6 @@
-"""Unpack archives from untrusted sources.
+"""Unpack archives from untrusted sources, which must be regular files and folders inside the target folder.
 
-Every entry of an archive must be a regular file or a folder, and must stay inside the target folder. The number of
-entries and their total size are limited.
+The number of entries and their total size are limited.
 """
 
 import contextlib
@@ -20,8 +19,7 @@ from typing import cast
 
 from bukva.core.errors import DISK, BukvaError
 
-# These limits are far above what a corpus for one machine needs, and far below the size of a disk.
-MAX_BYTES = 4 << 30
+MAX_BYTES = 4 << 30  # far above what a corpus for one machine needs, and far below the size of a disk
 MAX_ENTRIES = 100_000
 MAX_HEADER_BYTES = 256 << 20  # for all headers of an archive together, which zipfile and tarfile keep in memory
 
@@ -37,22 +35,11 @@ NAME_ENCODINGS = (
     "cp932", "gb18030", "big5hkscs", "cp949",
 )  # fmt: skip
 IS_UTF8 = 0x800  # flag bit of a zip entry: the name is UTF-8
-
 ADVICE = "Unpack the archive yourself, and read the result with download.corpus=local."
-
-# zipfile, tarfile and gzip raise these exceptions for damaged files. RuntimeError includes RecursionError (many nested
-# headers in a tar) and NotImplementedError (an unknown compression method in a zip).
+# The exceptions of zipfile, tarfile and gzip for damaged files. RuntimeError includes RecursionError (nested headers).
 DAMAGED = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    LookupError,
-    OverflowError,
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, struct.error),
+    *(EOFError, RuntimeError, ValueError, LookupError, OverflowError),
 )
 
 
@@ -61,7 +48,7 @@ class _BoundedReader(io.BufferedReader):
 
     # zipfile creates an object for every entry before it returns the first one, and tarfile reads headers of any
     # length. A tar header can also place the next header very far away, and a .tar.gz would be decompressed up to it.
-    # After checking the headers, callers lift the limit by setting `header_bytes_left`.
+    # After checking the headers, callers lift the limit.
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
         super().__init__(cast("io.RawIOBase", file))
@@ -82,28 +69,26 @@ class _BoundedReader(io.BufferedReader):
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether a file has the magic bytes of a zip."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
     """Return whether a file has the magic bytes of a zip, tar or gzip."""
     head = _head(path)
-    return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
+    return head.startswith((ZIP, EMPTY_ZIP, GZIP)) or head[TAR_OFFSET:] == TAR
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(TAR_OFFSET + len(TAR))
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
     """Unpack a .zip, .tar, .tar.gz or .tgz into `folder`, which must not exist yet.
 
-    All headers are checked before the first file is written. After an error, `folder` may be incomplete, and the caller
-    must delete it. A truncated archive is not always detected; only a digest proves that it is complete.
-
-    Returns:
-        The file names in a zip whose encoding was guessed, each as `name (encoding)`.
-
-    Raises:
-        BukvaError: the archive is damaged, has more than MAX_ENTRIES entries or MAX_BYTES bytes, or has an entry that
-            is neither a regular file nor a folder, or would be written outside `folder`.
+    All headers are checked before the first file is written. After an error, the caller must delete `folder`. A
+    truncated archive is not always detected; only a digest proves that it is complete. Returns the file names in a zip
+    whose encoding was guessed, each as `name (encoding)`.
     """
     folder.mkdir(parents=True)
     try:
@@ -111,9 +96,16 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             with opened_zip(archive) as zipped:
                 zipped.extractall(folder)
                 encoding = zipped.metadata_encoding  # type: ignore[attr-defined]
-                names = [] if encoding == "utf-8" else zipped.infolist()
-                return [f"{info.filename} ({encoding})" for info in names if _is_guessed(info)]
-        with _opened_tar(archive) as tar:
+                names = [] if encoding == "utf-8" else _undeclared_names(zipped)
+                return [f"{name} ({encoding})" for name in names if not name.isascii()]
+        with archive.open("rb", buffering=0) as file:
+            reader = _BoundedReader(gzip.GzipFile(fileobj=file) if _head(archive).startswith(GZIP) else file)
+            tar = tarfile.TarFile(fileobj=reader, encoding="utf-8", errors="strict")
+            # Links are refused here because filter="data" allows links to files inside the archive. Sparse files are
+            # refused because they may unpack to more bytes than their header announces.
+            plain = ((info.name, info.size, (info.isreg() and not info.sparse) or info.isdir()) for info in tar)
+            _check(archive.name, plain)
+            reader.header_bytes_left = sys.maxsize
             tar.extractall(folder, filter="data")
             return []
     except UnicodeDecodeError as error:
@@ -134,16 +126,15 @@ def unpack(archive: Path, folder: Path) -> list[str]:
 def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
     """Open a .zip for reading, after checking the headers of all its entries.
 
-    Raises:
-        BukvaError: the zip has too many entries or bytes, or an entry that is not allowed (see `unpack`).
-        Exceptions of DAMAGED: the zip is damaged. The caller must name the file.
+    A damaged zip raises an exception of DAMAGED, which does not name the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
         try:
             zipped = zipfile.ZipFile(reader, metadata_encoding="utf-8")
         except UnicodeDecodeError:
-            encoding = _encoding_of_names(reader)
+            reader.header_bytes_left = MAX_HEADER_BYTES
+            encoding = _encoding_of(_undeclared_names(zipfile.ZipFile(reader)))
             reader.header_bytes_left = MAX_HEADER_BYTES
             zipped = zipfile.ZipFile(reader, metadata_encoding=encoding)
         _check(archive.name, ((info.filename, info.file_size, _is_plain(info)) for info in zipped.infolist()))
@@ -151,40 +142,22 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
         yield zipped
 
 
-def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the most probable encoding that can decode all file names in a zip."""
+def _undeclared_names(zipped: zipfile.ZipFile) -> list[str]:
+    """Return the file names in a zip that are not declared to be UTF-8."""
+    return [info.orig_filename for info in zipped.infolist() if not info.flag_bits & IS_UTF8]
+
+
+def _encoding_of(names: list[str]) -> str:
+    """Return the most probable encoding of file names that zipfile has decoded as cp437."""
     import chardet
 
-    reader.header_bytes_left = MAX_HEADER_BYTES
-    # zipfile decodes a name of unknown encoding as cp437. This encoding has a character for every byte, so the original
-    # bytes can be restored.
-    names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
-    raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")
+    raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")  # it has a character for every byte
     matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
     for match in matches:
         with contextlib.suppress(UnicodeDecodeError):
             raw.decode(encoding := match["encoding"] or "cp437")
             return encoding
     return "cp437"
-
-
-def _is_guessed(info: zipfile.ZipInfo) -> bool:
-    return not info.flag_bits & IS_UTF8 and not info.filename.isascii()
-
-
-@contextlib.contextmanager
-def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
-    with archive.open("rb", buffering=0) as file:
-        is_gzip = _head(archive).startswith(GZIP)
-        reader = _BoundedReader(gzip.GzipFile(fileobj=file) if is_gzip else file)
-        tar = tarfile.TarFile(fileobj=reader, encoding="utf-8", errors="strict")
-        # Links are refused here because filter="data" allows links to files inside the archive. Sparse files are
-        # refused because they may unpack to more bytes than their header announces.
-        _check(
-            archive.name, ((info.name, info.size, (info.isreg() and not info.sparse) or info.isdir()) for info in tar)
-        )
-        reader.header_bytes_left = sys.maxsize
-        yield tar
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
@@ -200,9 +173,8 @@ def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
     for count, (name, n_bytes, is_plain) in enumerate(entries, start=1):
         bytes_left -= max(n_bytes, 0)
         if count > MAX_ENTRIES or bytes_left < 0:
-            raise BukvaError(
-                f"{archive} is too large: it has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes. {ADVICE}"
-            )
+            why = f"it has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes"
+            raise BukvaError(f"{archive} is too large: {why}. {ADVICE}")
         path, what = PurePosixPath(name), ""
         if path.is_absolute() or ".." in path.parts:
             what = "its name leads outside the target folder"
@@ -210,8 +182,3 @@ def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
             what = "it is a link or a device, is encrypted, or is compressed by a method other than deflate"
         if what:
             raise BukvaError(f"{archive}, entry {name!r}: {what}. {ADVICE}")
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(TAR_OFFSET + len(TAR))

@@ -1,7 +1,6 @@
 """Read the texts in a folder or a file, with their authors, titles and years.
 
-Everything that is left out or guessed is counted, for metrics and for messages to the user. Byte order marks are
-removed, because they mark the encoding and are not content.
+Everything that is left out or guessed is counted, for metrics and for messages to the user.
 """
 
 import csv
@@ -11,11 +10,11 @@ import stat
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from bukva.core.errors import BukvaError, ParamsError
+from bukva.core.files import resolve_existing
 from bukva.core.messages import one_or_another, shorten
 from bukva.core.words import count
 from bukva.corpus.sources.formats import READERS, conversion
@@ -24,19 +23,17 @@ from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
 Texts = Iterator[tuple[Document, str]]
-# A file info.csv gives the years of the works in its folder. Years are optional, so an error in the file is only
-# counted.
-INFO = "info.csv"
+INFO = "info.csv"  # gives the years of the works in its folder; years are optional, so errors in it are only counted
 SPECIAL = "is a pipe, a socket or a device"
+TYPES = one_or_another(list(READERS))  # the extensions of all types that are read, as words for a message
 EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # why, advice, kind of BadTextError
-# A finding is a file, row or text that is left out while a corpus is read, or for which something is guessed. There is
-# one message for each kind of finding. It names the first NAMED files or rows. It also names the first file of each
-# further encoding or file type, up to MAX_NAMED names in all. The other files and rows are only counted.
+# A message names the first NAMED files or rows of a kind. It also names the first file of each further encoding or file
+# type, up to MAX_NAMED names in all. The other files and rows are only counted.
 NAMED = 3
 MAX_NAMED = 20
-
-# Each key is a kind of finding, and the name of the metric that counts the findings of this kind. The value is what was
-# counted, and the message to the user, in which the count replaces {}.
+AS_PLAIN = "to read such files as plain text, add their extension to download.extensions"
+# Each key is a kind of files, rows or texts that are left out, or for which something is guessed, and the name of their
+# metric. The value is what was counted, and the message to the user, in which the count replaces {}.
 KINDS = {
     "files_without_text": ("file", "Left out {} without text"),
     "files_unreadable": ("file", "Left out {} because of errors"),
@@ -56,26 +53,41 @@ KINDS = {
     "info_rows_unreadable": ("row", "Ignored {} of info.csv because of errors"),
     NO_TEXTS: (
         "file",
-        "Did not read {} of XML other than TEI, or of tables without the column that download.text_column names (to "
-        "read such files as plain text, add their extension to download.extensions)",
+        "Did not read {} of XML other than TEI, or of tables without the column that download.text_column names "
+        f"({AS_PLAIN})",
     ),
     "files_to_convert": ("file", "Did not read {}; convert each file with the command after its name"),
-    "files_of_other_types": (
-        "file",
-        "Did not read {} of other types (to read such files as plain text, add their extension to download.extensions)",
-    ),
+    "files_of_other_types": ("file", f"Did not read {{}} of other types ({AS_PLAIN})"),
 }
 
 
-class Findings:
-    """Counter of everything that is left out or guessed while a corpus is read, by kind (a key of KINDS)."""
+class Reading:
+    """Options for reading the files of a corpus, and what is left out or guessed, by kind (a key of KINDS)."""
 
-    def __init__(self, strict: bool = False) -> None:
+    def __init__(
+        self, encoding: str = "utf-8", column: str = "text", extensions: Collection[str] = (), strict: bool = False
+    ) -> None:
+        self.encoding, self.column = encoding, column
+        self.extensions = {extension.lower() for extension in extensions}  # types that are read as plain text, as .py
         self.strict = strict  # whether a file or row without readable text is an error
         self.counts = Counter(dict.fromkeys(KINDS, 0))
-        # the first files or rows of each kind, which the messages name
-        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}  # the files or rows that the messages name
         self._groups = set[tuple[str, str]]()
+
+    def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
+        """Return the file at `path`. If `encoding` is not empty, it replaces `self.encoding`."""
+
+        def note(kind: str, detail: str) -> None:
+            group = detail if kind == "files_in_detected_encoding" else ""
+            self.add(kind, f"{printable(display_name)} ({detail})", group)
+
+        return TextFile(path, display_name, encoding or self.encoding, self.column, note)
+
+    def reader(self, path: Path) -> Reader | None:
+        """Return the reader for files with the extension of `path`, or None if such files are not read."""
+        if path.suffix.lower() in self.extensions:  # also .html, as source code
+            return read_plain
+        return READERS.get(path.name.removeprefix(_stem(path)).lower())
 
     def add(self, kind: str, name: str, group: str = "") -> None:
         """Count a file or row. The message names the first one of each `group`, such as each encoding."""
@@ -86,10 +98,8 @@ class Findings:
             self.names[kind].append(name)
 
     def leave_out(self, error: BukvaError) -> None:
-        """Count the file or row that `error` describes as left out, or raise `error` in strict mode.
-
-        A file that is not meant to contain texts (its kind is NO_TEXTS) is only counted, even in strict mode.
-        """
+        """Count the file or row that `error` describes as left out, or raise `error` in strict mode."""
+        # a file that is not meant to contain texts is never an error
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
@@ -106,72 +116,68 @@ class Findings:
                 yield f"{message.format(count(n, what))}: {', '.join(self.names[kind])}{more}."
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """Options for reading the files of a corpus."""
-
-    findings: Findings
-    encoding: str = "utf-8"
-    column: str = "text"
-    extensions: Collection[str] = ()  # extensions of files that are read as plain text, such as `.py`
-
-    def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
-        """Return the file at `path`. If `encoding` is not empty, it replaces `self.encoding`."""
-
-        def note(kind: str, detail: str) -> None:
-            group = detail if kind == "files_in_detected_encoding" else ""
-            self.findings.add(kind, f"{printable(display_name)} ({detail})", group)
-
-        return TextFile(path, display_name, encoding or self.encoding, self.column, note)
-
-    def reader(self, path: Path) -> Reader | None:
-        """Return the reader for files with the extension of `path`, or None if such files are not read."""
-        if path.suffix.lower() in map(str.lower, self.extensions):  # also .html, as source code
-            return read_plain
-        return READERS.get(path.name.removeprefix(stem(path)).lower())
+def texts_at(path: str, reading: Reading) -> Texts:
+    """Return the texts of the folder or file that download.path names."""
+    location = resolve_existing(path)
+    advice = "Use a folder of texts or a single text."
+    if not location:
+        why = "does not exist"
+    elif location.is_dir():
+        return texts_in_folder(location, path, reading)
+    elif _is_special(location):
+        why = SPECIAL
+    elif reading.reader(location):
+        return texts_of_file(location, path, reading)
+    elif command := conversion(path):
+        why, advice = "has a type that cannot be read", f"Convert it with `{command}`."
+    else:
+        why = f"is not a {TYPES} file"
+        plain = f"add {location.suffix} to download.extensions" if location.suffix else "rename it to .txt"
+        advice = f"If it is plain text, {plain}."
+    raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}. {advice}")
 
 
-def texts_in_file(file: TextFile, findings: Findings, read: Reader, document: Document, path: str) -> Texts:
-    """Yield each text in a file with its `Document`, without byte order marks.
+def texts_of_file(file: Path, display_name: str, reading: Reading, read: Reader | None = None) -> Texts:
+    """Yield the texts of a corpus that is a single file. A file of unknown type is read as plain text."""
+    document = _document(file.name, display_name)
+    read = read or reading.reader(file) or read_plain
+    return _texts_in_file(reading.text_file(file, display_name), reading, read, document, document.work)
 
-    A file or row that cannot be read is left out and counted in `findings`.
 
-    Args:
-        document: category, author, name and year that the path of the file and info.csv give.
-        path: path of the file below the folder of the corpus.
-    """
+def _texts_in_file(file: TextFile, reading: Reading, read: Reader, document: Document, path: str) -> Texts:
+    """Yield each text in a file, which has the `path` in the corpus and the `document` by this path and info.csv."""
     name, text = file.display_name, None
     try:
         for text in read(file):
             if isinstance(text, BadTextError):
-                findings.leave_out(text)
+                reading.leave_out(text)
                 continue
             text_name = f"{name}, row {text.row}" if text.row else name
-            content = text.content.replace(BOM, "")
+            content = text.content.replace(BOM, "")  # it marks the encoding and is not content
             if content != text.content:
-                findings.add("texts_with_marks_inside", printable(text_name))
+                reading.add("texts_with_marks_inside", printable(text_name))
             if not content.strip():
-                findings.leave_out(BadTextError(text_name, *EMPTY))
+                reading.leave_out(BadTextError(text_name, *EMPTY))
                 continue
-            own = _document_of_row(text, document, path) if text.row else _document_of_file(text, document)
+            own = _document_of(text, document, path)
             yield own, content
-            if not text.row and (added := _added_values(document, own)):
-                findings.add("files_with_names_inside", f"{printable(name)} ({added})")
+            if not text.row and own != document:
+                changes = zip(vars(own).values(), vars(document).values(), strict=True)
+                added = (str(now).removeprefix(f"{was} ") for now, was in changes if now != was)
+                reading.add("files_with_names_inside", f"{printable(name)} ({', '.join(added)})")
         if text is None:  # a table without rows
             raise BadTextError(name, *EMPTY)
     except BukvaError as error:
-        findings.leave_out(error)
+        reading.leave_out(error)
 
 
-def _document_of_row(row: Text, file: Document, path: str) -> Document:
-    # An author or category in the row replaces those from the path of the file. The name of the work then contains the
-    # whole path, because two works could have the same name without the folders.
-    work = path if row.author or row.category else file.work
-    work = f"{work}#{row.row:09} {row.title}"  # zeros, so that names sort in the order of rows
-    return Document(row.category or file.category, row.author or file.author, work.rstrip(), row.year or file.year)
-
-
-def _document_of_file(text: Text, file: Document) -> Document:
+def _document_of(text: Text, file: Document, path: str) -> Document:
+    if text.row:
+        # if a row replaces author or category, its name has the whole path, or two works could have the same name
+        work = path if text.author or text.category else file.work
+        work = f"{work}#{text.row:09} {text.title}"  # zeros, so that names sort in the order of rows
+        author, category = text.author or file.author, text.category or file.category
+        return Document(category, author, work.rstrip(), text.year or file.year)
     title = "" if nfc(text.title).casefold() in nfc(file.work).casefold() else text.title
     return Document(
         file.category if file.category != MISSING else text.category or MISSING,
@@ -181,91 +187,63 @@ def _document_of_file(text: Text, file: Document) -> Document:
     )
 
 
-def _added_values(before: Document, after: Document) -> str:
-    """Return the values of `after` that differ from `before`, separated by commas."""
-    pairs = zip(vars(before).values(), vars(after).values(), strict=True)
-    return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
-
-
-def texts_of_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> Texts:
-    """Yield the texts of a corpus that is a single file. A file of unknown type is read as plain text."""
-    document = _document(file.name, display_name)
-    read = read or options.reader(file) or read_plain
-    return texts_in_file(options.text_file(file, display_name), options.findings, read, document, document.work)
-
-
 def texts_in_folder(
     root: Path,
     display_name: str,
-    options: ReadOptions,
+    reading: Reading,
     folders: Iterable[str] = ("",),
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
 ) -> Texts:
-    """Yield the texts in a folder (see `texts_in_file`).
+    """Yield the texts in a folder with paths such as category/author/work.txt, author/work.txt or work.txt.
 
-    Args:
-        root: folder with paths such as category/author/work.txt, author/work.txt or work.txt.
-        display_name: path of `root` as messages show it.
-        options: options for reading the files.
-        folders: paths of the folders below `root` that are read.
-        encodings: encodings of the files that are not in `options.encoding`, by path below `root`.
-        levels: whether folders are categories and authors. If false, they become part of the name of a work.
-
-    Raises:
-        BukvaError: the folders contain no file of a type that is read.
+    `folders` are the paths below `root` that are read, and `encodings` those of files that are not in the encoding of
+    `reading`, by path below `root`. Without `levels`, folders become part of the name of a work.
     """
-    findings = options.findings
-    files = [file for folder in folders for file in _files(root / folder, findings)]
+    files = [file for folder in folders for file in _files(root / folder, reading)]
     years: dict[tuple[Path, str], str | None] = {}  # by folder and name of the work
     for info in (file for file in files if file.name == INFO):
-        read = _years(options.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), findings)
+        read = _years(reading.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), reading)
         years |= {(info.parent, name): year for name, year in read.items()}
     works, present = list[Texts](), set[tuple[Path, str]]()
     for file in (file for file in files if file.name != INFO):
-        path, key = nfc(file.relative_to(root).as_posix()), (file.parent, nfc(stem(file)))
+        path, key = nfc(file.relative_to(root).as_posix()), (file.parent, nfc(_stem(file)))
         file_name = f"{display_name}/{path}"
-        if reader := options.reader(file):
+        if reader := reading.reader(file):
             present.add(key)
             try:
                 document = _document(path, file_name, years.get(key), levels)
             except BadTextError as error:
-                findings.leave_out(error)
+                reading.leave_out(error)
             else:
-                text_file = options.text_file(file, file_name, encodings.get(path, ""))
-                works.append(texts_in_file(text_file, findings, reader, document, path))
+                text_file = reading.text_file(file, file_name, encodings.get(path, ""))
+                works.append(_texts_in_file(text_file, reading, reader, document, path))
         elif command := conversion(file_name):
-            findings.add("files_to_convert", printable(f"{file_name} ({command})"), file.suffix.lower())
+            reading.add("files_to_convert", printable(f"{file_name} ({command})"), file.suffix.lower())
         else:
-            findings.add("files_of_other_types", printable(file_name), file.suffix.lower())
+            reading.add("files_of_other_types", printable(file_name), file.suffix.lower())
     for name in sorted(name for folder, name in years.keys() - present):
-        findings.add("info_rows_without_file", name)
+        reading.add("info_rows_without_file", name)
     if not works:
-        raise BukvaError(" ".join([f"{display_name}: contains no {types_read()} file.", *findings.sentences()]))
+        raise BukvaError(" ".join([f"{display_name}: contains no {TYPES} file.", *reading.sentences()]))
     yield from itertools.chain.from_iterable(works)
 
 
-def stem(path: Path) -> str:
+def _stem(path: Path) -> str:
     """Return the name of a file without its extension. The extension .fb2.zip is removed as a whole."""
     end = "".join(path.suffixes[-2:])
     return path.name[: -len(end)] if end.lower() in READERS else path.stem
 
 
-def types_read() -> str:
-    """Return the extensions of all types that are read, as words for a message."""
-    return one_or_another(list(READERS))
-
-
-def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
+def _years(info: TextFile, reading: Reading) -> dict[str, str | None]:
     """Read an info.csv, and return the year of each work, by the name of the work."""
     try:
         lines = [line for line in info.text().splitlines() if line.strip()]
         delimiter = max(",;\t", key=lines[0].count) if lines else ","
-        header, *rows = [
-            [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))] for line in lines
-        ] or [[]]
+        records = (next(csv.reader([line], delimiter=delimiter)) for line in lines)
+        header, *rows = [[cell.strip() for cell in record] for record in records] or [[]]
     except (BadTextError, csv.Error) as error:
-        findings.add("info_rows_unreadable", str(error))
+        reading.add("info_rows_unreadable", str(error))
         return {}
     years = {}
     for row in rows:
@@ -273,7 +251,7 @@ def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
         if len(row) == len(header) and {"name", "year"} <= entry.keys():
             years[nfc(entry["name"])] = entry["year"] or None
         else:
-            findings.add("info_rows_unreadable", ", ".join(row))
+            reading.add("info_rows_unreadable", ", ".join(row))
     return years
 
 
@@ -282,12 +260,12 @@ def nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _files(root: Path, findings: Findings) -> Iterator[Path]:
+def _files(root: Path, reading: Reading) -> Iterator[Path]:
     """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name)."""
 
     def leave_out(error: OSError) -> None:
         why = f"cannot be read ({error.strerror})"
-        findings.leave_out(BadTextError(str(error.filename), why, "Check the folder"))
+        reading.leave_out(BadTextError(str(error.filename), why, "Check the folder"))
 
     seen = set[str]()
     for folder, folders, files in os.walk(root, onerror=leave_out, followlinks=True):
@@ -297,8 +275,8 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
         seen.add(here)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in sorted(Path(folder, name) for name in files if not name.startswith((".", "~$"))):
-            if is_special(file):
-                findings.leave_out(BadTextError(str(file), SPECIAL, "Remove it"))
+            if _is_special(file):
+                reading.leave_out(BadTextError(str(file), SPECIAL, "Remove it"))
             else:
                 yield file
 
@@ -314,7 +292,7 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
     return Document(category, author, "/".join(work), year)
 
 
-def is_special(path: Path) -> bool:
+def _is_special(path: Path) -> bool:
     """Return whether `path` is a pipe, a socket or a device. Reading from such a file may block forever."""
     try:
         mode = path.stat().st_mode
@@ -331,21 +309,15 @@ def _check_name(path: str, display_name: str) -> None:
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Check that DVC can read all files below the path in the parameter `key`. DVC reads them before it runs a stage.
-
-    Raises:
-        BukvaError: the path does not exist; a file name is not UTF-8; or a file is a pipe, a socket, a device or a
-            broken link.
-    """
+    """Raise a BukvaError if DVC cannot read all files below the path in the parameter `key` before it runs a stage."""
     if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         home = " Write your home directory in full, because DVC does not expand ~." if path.startswith("~") else ""
-        raise ParamsError(
-            f"params.yaml, {key}: {shorten(path)} does not exist. DVC needs it even if no stage reads it.{home}"
-        )
+        why = "does not exist. DVC needs it even if no stage reads it."
+        raise ParamsError(f"params.yaml, {key}: {shorten(path)} {why}{home}")
     below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in sorted(folders + files))
     for entry in (Path(path), *below):
         _check_name(str(entry), str(entry))
-        if is_special(entry):
+        if _is_special(entry):
             raise BadTextError(str(entry), SPECIAL, "Remove it")
         if entry != Path(path) and not entry.exists():
             raise BadTextError(str(entry), "is a broken link", "Remove it")

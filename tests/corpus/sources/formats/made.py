@@ -55,8 +55,8 @@ def epub(
     """An epub: chapters by name below the package's folder, of which some are missing, and the order of the spine."""
     names = list(chapters)
     items = "".join(
-        f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"'
-        + (' properties="nav"/>' if name.startswith("nav") else "/>")
+        f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml" '
+        f'properties="{name[: 3 * name.startswith("nav")]}"/>'
         for number, name in enumerate(names)
     )
     spine = "".join(f'<itemref idref="c{names.index(name)}"/>' for name in (order or names))
@@ -67,13 +67,9 @@ def epub(
         f'<item id="p" href="p.png" media-type="image/png"/>{items}</manifest><spine>{spine}</spine></package>'
     )
     folder = package.rpartition("/")[0]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
-        file.writestr("META-INF/container.xml", CONTAINER.format(package))
-        file.writestr(package, opf)
-        for name, body in ((name, body) for name, body in chapters.items() if name not in missing):
-            file.writestr(f"{folder}/{name}".lstrip("/"), XHTML.format(body))
-    return path
+    pages = {name: XHTML.format(body) for name, body in chapters.items() if name not in missing}
+    parts = {"mimetype": "application/epub+zip", "META-INF/container.xml": CONTAINER.format(package), package: opf}
+    return zipped(path, parts | {f"{folder}/{name}".lstrip("/"): page for name, page in pages.items()})
 
 
 def jsonl(path: Path, rows: Sequence[object]) -> Path:

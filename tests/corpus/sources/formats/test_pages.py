@@ -3,7 +3,7 @@
 import pytest
 from corpus.sources.formats.made import file, read
 
-from bukva.corpus.sources.formats.markup import html_text
+from bukva.corpus.sources.formats.pages import html_text
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
@@ -62,9 +62,6 @@ def test_a_paragraph_of_markdown_keeps_its_lines_if_most_of_them_are_short(tmp_p
     assert markdown_text(tmp_path, f"{chinese}\n{chinese}\n{chinese}") == f"{chinese * 3}\n"
     assert markdown_text(tmp_path, "床前明月光，\n疑是地上霜。") == "床前明月光，\n疑是地上霜。\n"
     assert markdown_text(tmp_path, f"- {long}\n  {long}\n  коротко\n  да") == f"{long} {long} коротко да\n"
-
-
-def test_paragraphs_that_are_taken_for_verse_are_counted(tmp_path) -> None:
     path = file(tmp_path / "a.md", f"{PROSE}\n\n{VERSE}\n\n{VERSE}\n\nраз\\\nдва\n\nодин")
     assert read(path)[2] == [("markdown_with_short_lines", "2 paragraphs")]
 
@@ -89,38 +86,18 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
 
 # ---- subtitles
 
-SRT = """1
-00:00:01,000 --> 00:00:03,000
-<i>Привет,</i>
-{\\an8}<font color="#ffff00">друг</font>.
 
-2
-00:00:03,500 --> 00:00:05,000 X1:40 X2:600
-- Кто
-там?
-- Я.
+def subtitles(*cues: str, times: str = "00:00:0{}.000 --> 00:00:0{}.500", number: str = "{}\n") -> str:
+    """Subtitles of half a second, one for each second, with their numbers."""
+    heads = (number.format(n) + times.format(n, n) for n in range(1, len(cues) + 1))
+    return "".join(f"{head}\n{cue}\n\n" for head, cue in zip(heads, cues, strict=True))
 
-00:00:06.000 --> 00:00:07.000
-без номера
 
-4
-00:00:08,000 --> 00:00:09,000
-раз
-
-два после пустой
-5
-00:00:10,000 --> 00:00:11,000
-1984
-
-6
-00:00:12,000 --> 00:00:13,000
-a < b &amp; c > d
-
-7
-00:00:12,000 --> 00:00:13,000
-
-"""
-SAID = "Привет, друг.\n- Кто там?\n- Я.\nбез номера\nраз два после пустой\n1984\na < b & c > d\n"
+CUES = ('<i>Привет,</i>\n{\\an8}<font color="#ffff00">друг</font>.', "- Кто\nтам?\n- Я.", "раз\n\nдва после пустой")
+SRT = subtitles(*CUES, times="00:00:0{},000 --> 00:00:0{},500 X1:40") + "00:00:06.000 --> 00:00:07.000\nбез номера\n5\n"
+SRT += "00:00:08,000 --> 00:00:09,000\n1984\n\n6\n00:00:10,000 --> 00:00:11,000\na < b &amp; c > d\n\n"
+SRT += "7\n00:00:12,000 --> 00:00:13,000\n\n"
+SAID = "Привет, друг.\n- Кто там?\n- Я.\nраз два после пустой\nбез номера\n1984\na < b & c > d\n"
 
 VTT = """WEBVTT - title
 Kind: captions
@@ -146,33 +123,12 @@ the end
 <ruby>山<rt>やま</rt></ruby>
 """
 
-ROLLING = """WEBVTT
-
-00:00:00.000 --> 00:00:02.000 align:start position:0%
-_
-hello<00:00:00.500><c> world</c>
-
-00:00:02.000 --> 00:00:02.010 align:start position:0%
-hello world
-_
-
-00:00:02.010 --> 00:00:04.000 align:start position:0%
-hello world
-this<00:00:02.500><c> is next</c>
-
-00:00:04.000 --> 00:00:04.010 align:start position:0%
-this is next
-_
-
-00:00:09.000 --> 00:00:10.000
-this is next
-""".replace("_", " ")
-
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_subrip_gives_a_line_for_each_subtitle_and_speaker(line_end, tmp_path) -> None:
     path = file(tmp_path / "a.srt", "\ufeff" + SRT.replace("\n", line_end))
     assert read(path) == (SAID, ("", "", ""), [])
+    assert read(file(tmp_path / "a.srt", "1\nраз\n"))[0] == ""  # without times
 
 
 def test_webvtt_gives_the_same_without_notes_styles_and_names(tmp_path) -> None:
@@ -181,7 +137,9 @@ def test_webvtt_gives_the_same_without_notes_styles_and_names(tmp_path) -> None:
 
 
 def test_lines_that_roll_up_are_said_once_and_counted_and_later_ones_again(tmp_path) -> None:
-    text, _, notes = read(file(tmp_path / "a.vtt", ROLLING))
+    rolling = " \nhello<00:00:00.500><c> world</c>", "hello world\n ", "hello world\nthis is next", "this is next\n "
+    cues = subtitles(*rolling, times="00:00:0{}.000 --> 00:01:00.000", number="")
+    late = "00:02:00.000 --> 00:02:01.000\nthis is next\n"
+    text, _, notes = read(file(tmp_path / "a.vtt", f"WEBVTT\n\n{cues}{late}"))
     assert text == "hello world\nthis is next\nthis is next\n"
     assert notes == [("files_with_parts_left_out", "repeated lines: 3")]
-    assert read(file(tmp_path / "a.srt", "1\nраз\n"))[0] == ""  # without times

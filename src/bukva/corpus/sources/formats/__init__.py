@@ -1,52 +1,42 @@
 """Map file extensions to the functions that read such files, or to commands that convert them."""
 
+import contextlib
 import shlex
 from pathlib import Path, PurePosixPath
 
 from bukva.corpus.sources.archives import DAMAGED, is_zip, opened_zip
 from bukva.corpus.sources.formats.base import Reader, read_plain
-from bukva.corpus.sources.formats.markup import read_html, read_markdown
-from bukva.corpus.sources.formats.subtitles import read_subtitles
+from bukva.corpus.sources.formats.books import read_docx, read_epub, read_fb2, read_odt, read_tei
+from bukva.corpus.sources.formats.pages import read_html, read_markdown, read_subtitles
 from bukva.corpus.sources.formats.tables import read_csv, read_json, read_jsonl, read_parquet
-from bukva.corpus.sources.formats.xml import read_fb2, read_tei
-from bukva.corpus.sources.formats.zipped import read_docx, read_epub, read_fb2_zip, read_odt
 
 # extension in lower case -> reader for files of this type
 READERS: dict[str, Reader] = {
     ".txt": read_plain,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
+    **dict.fromkeys([".md", ".markdown"], read_markdown),
+    **dict.fromkeys([".html", ".htm", ".xhtml"], read_html),
     ".epub": read_epub,
-    ".fb2": read_fb2,
-    ".fb2.zip": read_fb2_zip,
+    **dict.fromkeys([".fb2", ".fb2.zip"], read_fb2),
     ".xml": read_tei,
     ".docx": read_docx,
     ".odt": read_odt,
-    ".srt": read_subtitles,
-    ".vtt": read_subtitles,
-    ".csv": read_csv,
-    ".tsv": read_csv,
+    **dict.fromkeys([".srt", ".vtt"], read_subtitles),
+    **dict.fromkeys([".csv", ".tsv"], read_csv),
     ".json": read_json,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
+    **dict.fromkeys([".jsonl", ".ndjson"], read_jsonl),
     ".parquet": read_parquet,
 }
 
 TO_DOCX = "soffice --headless --convert-to docx {file}"
 TO_CSV = "soffice --headless --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' {file}"  # comma, quote, UTF-8
-TO_EPUB = "ebook-convert {file} {epub}"
-TO_TEXT = "pandoc --to plain --wrap none -o {txt} {file}"
 # extension in lower case -> command that converts a file of this type to a type that can be read
 CONVERSIONS = {
     ".pdf": "pdftotext -enc UTF-8 {file} {txt}",
     ".djvu": "djvutxt {file} {txt}",
     **dict.fromkeys([".doc", ".rtf"], TO_DOCX),
     **dict.fromkeys([".xls", ".xlsx", ".ods"], TO_CSV),
-    **dict.fromkeys([".mobi", ".azw", ".azw3", ".lit"], TO_EPUB),
-    **dict.fromkeys([".tex", ".rst", ".org"], TO_TEXT),
+    **dict.fromkeys([".mobi", ".azw", ".azw3", ".lit"], "ebook-convert {file} {epub}"),
+    **dict.fromkeys([".tex", ".rst", ".org"], "pandoc --to plain --wrap none -o {txt} {file}"),
     **dict.fromkeys([".ass", ".ssa"], "ffmpeg -i {file} {srt}"),
     **dict.fromkeys([".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"], "tar -xf {file}"),
     ".zip": "unzip {file}",
@@ -80,11 +70,8 @@ PARTS: dict[str, Reader] = {
 
 def reader_of_zip(path: Path) -> Reader | None:
     """Return the reader for a zip that is a single book or document, or None for every other file."""
-    if not is_zip(path):
-        return None
-    try:
-        with opened_zip(path) as zipped:
-            names = set(zipped.namelist())
-    except DAMAGED:
-        return None
+    names = set[str]()
+    if is_zip(path):
+        with contextlib.suppress(*DAMAGED), opened_zip(path) as zipped:
+            names.update(zipped.namelist())
     return next((reader for part, reader in PARTS.items() if part in names), None)

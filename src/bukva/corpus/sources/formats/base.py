@@ -10,10 +10,9 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, det
 
 NO_TEXTS = "files_not_texts"  # `kind` of the error for a file whose content shows that it is not meant to contain texts
 MAX_METADATA_CHARS = 100  # maximum length of a title, author or year
-# the start of a file that is not plain text
+# matches the start of a file that is not plain text
 MARKUP = re.compile(r"\s*(\{\\rtf|<!doctype html|<html|<\?xml|<FictionBook|%PDF)", re.IGNORECASE)
-# a year, or a range of years such as 1830-1833
-YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
+YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")  # a year, or a range such as 1830-1833
 
 
 def metadata_value(value: object) -> str:
@@ -25,10 +24,8 @@ def metadata_value(value: object) -> str:
 
 def year_of(*dates: str | None) -> str:
     """Return the first year (1830) or range of years (1830-1833) in `dates`, or "" if no date contains a year."""
-    for date in dates:
-        if date and (match := YEARS.search(date)):
-            return "-".join(filter(None, match.groups()))
-    return ""
+    found = (match for date in dates if date and (match := YEARS.search(date)))
+    return next(("-".join(filter(None, match.groups())) for match in found), "")
 
 
 def printable(name: str) -> str:
@@ -64,16 +61,12 @@ class TextFile:
     note: Callable[[str, str], None] = lambda _kind, _detail: None
 
     def note_left_out(self, counts: Mapping[str, int]) -> None:
-        """Report parts of the file that were left out. `counts` has their number by kind, such as 3 for `notes`."""
+        """Report how many parts of the file were left out, by kind, such as 3 `notes`."""
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
     def text(self, raw: bytes | None = None) -> str:
-        """Return the decoded text of the file, or of `raw`, which is a file inside it.
-
-        Raises:
-            BadTextError: the file cannot be read, or its bytes are invalid in the encoding.
-        """
+        """Return the decoded text of the file, or of `raw`, which is a file inside it, or raise a BadTextError."""
         try:
             raw = self.path.read_bytes() if raw is None else raw
             encoding = detect_encoding(raw) if self.encoding == "auto" else self.encoding
@@ -88,7 +81,6 @@ class TextFile:
         return text
 
     def unreadable(self, error: OSError) -> BadTextError:
-        """Return a BadTextError that says why the operating system could not read the file."""
         return BadTextError(self.display_name, f"cannot be read ({error.strerror or error})", "Check the file")
 
 
@@ -104,9 +96,9 @@ class Text:
     year: str = ""
 
 
+# Function that yields the texts of a file: any number for a table, one for every other type. A bad row of a table is
+# yielded as an error, and the rows after it are still read.
 Reader = Callable[[TextFile], Iterator[Text | BadTextError]]
-"""Function that yields the texts of a file: any number for a table, one for every other type. A bad row of a table is
-yielded as an error, and the rows after it are still read."""
 
 
 def read_plain(file: TextFile) -> Iterator[Text]:

@@ -1,32 +1,29 @@
 """Decode files, and detect their encodings. A detected encoding is verified on all bytes of the file."""
 
 import codecs
+import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bukva.core.schema import ENCODINGS
 
-# Escape sequence that switches the character set -> the encodings that use this sequence. A text in these encodings has
-# only ASCII bytes, so it is also valid UTF-8. A file of valid UTF-8 is therefore searched for these sequences.
+# Escape sequence that switches the character set -> encodings that use it. They have only ASCII bytes, so a file of
+# valid UTF-8 is searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
 # Characters in UTF-7 up to U+D7FF, such as +BB4-. The minus may be missing, but then only those of alphabets, up to
 # U+13FF, are recognized. Other texts rarely have such a word after a plus, and most such words are not valid UTF-7. A
 # word that could be English, such as +foo-, says nothing.
 UTF7 = re.compile(rb"\+(?![A-Za-z]?[a-z]+\b)([A-Za-z01][A-Za-z0-9+/]{2,}-|[A-E][A-Za-z0-9+/]{2,})")
-# Encoding that chardet may detect -> superset of this encoding in GUESSED. By the HTML standard, a page that declares
-# the subset must be read with the superset.
+# Encoding that chardet may detect -> its superset in GUESSED, with which it must be read by the HTML standard.
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
 }  # fmt: skip
-# chardet chooses among the encodings of the HTML standard and the code pages of DOS. The last three of the
-# others are subsets of these.
-NOT_GUESSED = {
-    *["auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022-jp", "iso2022-kr", "hz"],
-    *["shift-jis", "euc-kr", "big5"],
-}  # fmt: skip
-GUESSED = [name for name in ENCODINGS if name not in NOT_GUESSED]
+# chardet chooses among the encodings of the HTML standard and the code pages of DOS, but not their subsets.
+SUBSETS = ["shift-jis", "euc-kr", "big5"]
+RECOGNIZED = ["auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022-jp", "iso2022-kr", "hz"]
+GUESSED = [name for name in ENCODINGS if name not in (*RECOGNIZED, *SUBSETS)]
 
 SAMPLE_BYTES = 1 << 15  # chardet uses the first 16 kB
 HEAD_BYTES = 1024  # HTML must declare its encoding within the first 1024 bytes
@@ -49,9 +46,7 @@ class BadEncodingError(Exception):
 def decode(raw: bytes, encoding: str) -> str:
     """Return the text of a file, without the byte order mark at its start.
 
-    Raises:
-        BadEncodingError: a byte is invalid, or the text contains NUL. Real texts never contain NUL, but UTF-16 that is
-            decoded as UTF-8 does.
+    An invalid byte or NUL is a BadEncodingError. Real texts never contain NUL, but UTF-16 decoded as UTF-8 does.
     """
     try:
         # unlike bytes.decode, an incremental decoder insists on the byte order mark of UTF-16 and UTF-32
@@ -73,10 +68,8 @@ def detect_encoding(raw: bytes) -> str:
     2. If all bytes are valid UTF-8, the encoding is UTF-8, unless the file has an escape sequence of ESCAPED and is
        valid in an encoding that uses it. A file that looks like UTF-7 is an error.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
-    4. chardet lists probable encodings. The first of them in which all bytes are valid is returned.
-
-    Raises:
-        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8, is UTF-7, or contains NUL.
+    4. chardet lists probable encodings. The first of them in which all bytes are valid is returned. If there is none,
+       or if the file contains NUL, this is an error (BadEncodingError).
     """
     for mark, encoding in BOMS.items():
         if raw.startswith(mark):
@@ -87,15 +80,17 @@ def detect_encoding(raw: bytes) -> str:
         decode(raw, "utf-8")
     except BadEncodingError as error:
         sample = _sample(raw)
-        if _is_mostly_utf8(sample):
+        text = sample.decode(errors="replace")
+        n_damaged = text.count("\ufffd")
+        if sum(not char.isascii() for char in text) > 3 * n_damaged:
             raise BadEncodingError(f"{error}, but the text around it is") from None
-        if encoding := next((name for name in _guesses(sample) if _is_valid(raw, name)), ""):
+        if encoding := _first_valid(raw, _guesses(sample)):
             return encoding
         raise BadEncodingError(f"{error}, and no other encoding fits the whole file") from None
     escaped = [name for escape, encodings in ESCAPED.items() if escape in raw for name in encodings]
     if UTF7.search(raw):
         escaped.append("utf-7")
-    encoding = next((name for name in escaped if _is_valid(raw, name)), "utf-8")
+    encoding = _first_valid(raw, escaped) or "utf-8"
     if encoding == "utf-7":
         raise BadEncodingError("looks like UTF-7 (`iconv -f utf-7 -t utf-8` converts it; utf-8 reads it as it is)")
     return encoding
@@ -114,25 +109,17 @@ def _guesses(sample: bytes) -> Iterator[str]:
     """Yield the encodings that a sample may have, the most probable first."""
     import chardet
 
-    # without the line feed, chardet mistakes a text that begins with BM or MZ for an image or a program
-    matches = chardet.detect_all(
-        b"\n" + sample, include_encodings=(*GUESSED, *SUPERSETS), compat_names=False, ignore_threshold=True
-    )
-    for match in matches:
+    sample = b"\n" + sample  # or chardet would mistake a text that begins with BM or MZ for an image or a program
+    among = (*GUESSED, *SUPERSETS)
+    for match in chardet.detect_all(sample, include_encodings=among, compat_names=False, ignore_threshold=True):
         if name := match["encoding"]:
             yield SUPERSETS.get(name, name)
 
 
-def _is_valid(raw: bytes, encoding: str) -> bool:
-    try:
-        decode(raw, encoding)
-    except BadEncodingError:
-        return False
-    return True
-
-
-def _is_mostly_utf8(sample: bytes) -> bool:
-    """Return whether a sample is UTF-8 with a few damaged characters."""
-    text = sample.decode(errors="replace")
-    damaged = text.count("\ufffd")
-    return len(text) - len(text.encode("ascii", "ignore")) - damaged > 2 * damaged
+def _first_valid(raw: bytes, encodings: Iterable[str]) -> str:
+    """Return the first encoding in which all bytes are valid, or ""."""
+    for encoding in encodings:
+        with contextlib.suppress(BadEncodingError):
+            decode(raw, encoding)
+            return encoding
+    return ""

@@ -1,15 +1,20 @@
-"""Division of the characters into train, val and test: disjoint, complete, in order and exact."""
+"""The characters are divided into train, val and test: disjoint, complete, in order, exact and without repeats."""
 
 from fractions import Fraction
 from itertools import accumulate
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from works import split, splits, works_of
+from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.splits.division import spans
+from bukva.corpus.split_report import report
+from bukva.corpus.splits import divide, spans
+from bukva.text.collection import TEXT, Document, write_collection
+from bukva.text.ids import check_lengths, load_lengths, load_splits
 
 # fractions whose digits times the characters of a corpus exceed 64 bits
 LONG = split(0.666666666666667, 0.166666666666666, 0.166666666666667)
@@ -36,7 +41,6 @@ def cut(n, chosen):
 @example([0, 0], split(0.8, 0.1, 0.1))
 @example([10, 100], split(0.7, 0.1, 0.2))  # 0.7 + 0.1 is 0.7999999999999999 in floating point
 @example([100], split(0.58, 0.29, 0.13, "contiguous"))  # 0.58 * 100 is 57.99999999999999
-@example([3_000_000_000], split(0.6666666666666666, 0.16666666666666669, 0.16666666666666666))
 def test_each_work_or_all_joined_are_cut_by_the_fractions_without_gap_or_overlap(chars, chosen):
     by_split = spans(works_of(chars), chosen)
     of_all = cut(sum(chars), chosen)
@@ -72,8 +76,7 @@ def test_each_work_or_author_is_in_one_split_whatever_the_order_of_the_works(tab
     for name, n_chars in by_split.items():
         for unit, n, whole in zip(units, n_chars, table["chars"], strict=True):
             assert n in (0, whole)
-            if n:
-                assert home.setdefault(unit, name) == name
+            assert not n or home.setdefault(unit, name) == name
     assert [sum(parts) for parts in zip(*by_split.values(), strict=True)] == table["chars"].tolist()
     order = random.sample(range(len(table)), len(table))
     shuffled = lengths(spans(table.iloc[order].reset_index(drop=True), chosen))
@@ -97,8 +100,6 @@ def test_one_long_work_leaves_no_split_empty_and_val_and_test_by_author_have_no_
     assert sorted(map(sum, by_split.values())) == [5, 7, 1_000_003]
     by_split = lengths(spans(works_of([100] * 50, "ABCDEFGHIJ"), split(*FRACTIONS, "by_author")))
     assert {name: sum(n_chars) for name, n_chars in by_split.items()} == {"train": 4000, "val": 500, "test": 500}
-    authors = {name: {at % 10 for at, n in enumerate(n_chars) if n} for name, n_chars in by_split.items()}
-    assert len(authors["train"] | authors["val"] | authors["test"]) == sum(map(len, authors.values())) == 10
 
 
 @pytest.mark.parametrize(("strategy", "what", "n"), [("by_work", "work", 2), ("by_author", "author", 1)])
@@ -107,3 +108,86 @@ def test_fewer_works_or_authors_than_splits_are_rejected(strategy, what, n):
         spans(works_of([10, 20], "A"), split(*FRACTIONS, strategy))
     needed = f"'{strategy}' needs at least one {what} for each of the 3 splits, but the corpus has {n}"
     assert str(error.value) == f"params.yaml, split.strategy: {needed}; use 'tail', or more text."
+
+
+# ---- repeats in train
+
+PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
+
+
+def text_of(first, n=97):
+    """Return n lines that differ from the lines of all other numbers."""
+    return "".join(
+        f"Строка {number * number * 7919 % 100_003} из {number}, а за ней {number * 104_729 % 99_991}.\n"
+        for number in range(first, first + n)
+    )
+
+
+def saved(folder, works):
+    return write_collection(folder, ((Document("-", "-", name), text) for name, text in works.items()))
+
+
+def test_what_val_and_test_share_with_train_is_reported_or_cut_out_of_train_and_nothing_else(tmp_path):
+    first, second, third = text_of(0), text_of(1000), text_of(2000)
+    works = {
+        "a": first[:-11] + PASSAGE + first[-11:],  # in test
+        "b": second[:501] + PASSAGE + second[501:],  # in train
+        "c": third[:301] + second[101:201] + third[301:],  # repeats train in train
+    }
+    table = saved(tmp_path, works)
+    whole, cut = (divide(tmp_path, table, split(*FRACTIONS, duplicates=kind)) for kind in ("keep", "remove"))
+    held_out = [shares[shares["split"] != "train"].reset_index(drop=True) for shares in (whole, cut)]
+    pd.testing.assert_frame_equal(*held_out)
+    joined = (tmp_path / TEXT).read_text()
+    before, kept = (
+        "".join(joined[start:stop] for name, _, start, stop in shares.itertuples(index=False) if name == "train")
+        for shares in (whole, cut)
+    )
+    assert PASSAGE in before
+    assert not any(PASSAGE[at : at + 31] in kept for at in range(len(PASSAGE) - 30))
+    assert len(PASSAGE) <= len(before) - len(kept) <= len(PASSAGE) + 62
+    assert kept.count(second[101:201]) == 2
+    seen_before, seen_after = (report(tmp_path, table, shares)["test"]["in_train"] for shares in (whole, cut))
+    assert all(seen_before[n] > 0 and seen_after[n] == 0 for n in ("32", "64"))
+
+
+def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
+    table = saved(tmp_path, dict.fromkeys("abc", text_of(0)))
+    with pytest.raises(BukvaError, match=r"split\.duplicates=remove: nothing is left in train, because its whole text"):
+        divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
+    assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
+
+
+# ---- files of the splits
+
+
+@settings(max_examples=11)
+@given(
+    chars=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+    chosen=splits("tail", "contiguous"),
+    dtype=st.sampled_from(["uint8", "uint32"]),
+)
+def test_splits_survive_a_round_trip(tmp_path_factory, chars, chosen, dtype):
+    ids = np.arange(sum(chars)).astype(dtype)
+    by_split = spans(works_of(chars), chosen)
+    folder = tmp_path_factory.getbasetemp() / "split"
+    save_in_characters(folder, ids, by_split)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in ["lengths", *by_split])
+    loaded, n_ids = load_splits(folder), load_lengths(folder)
+    assert list(loaded) == list(by_split)  # a split of an earlier run is removed
+    for name, span in by_split.items():
+        assert n_ids[name].tolist() == (span[:, 1] - span[:, 0]).tolist()
+        assert loaded[name].dtype == np.dtype(dtype)
+        assert loaded[name].tolist() == [id_ for start, stop in span for id_ in ids[start:stop].tolist()]
+
+
+@pytest.mark.parametrize(("n", "advice"), [(8, "7 or less, "), (3, "2 or less, "), (2, ""), (0, "")])
+def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters_or_more(n, advice):
+    with pytest.raises(BukvaError) as error:
+        check_lengths({"train": 1_000_000, "val": n, "test": n + 1}, 8, "model.block_size")
+    assert str(error.value) == (
+        f"params.yaml, model.block_size: a window of 8 ids and the id after it do not fit in val, which has only "
+        f"{n} ids (tokenize.kind); use {advice}a larger split.val, or more text."
+    )
+    if advice:
+        check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid

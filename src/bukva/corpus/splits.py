@@ -1,7 +1,6 @@
-"""Divide a corpus into train, val and test, and remove text from train that also occurs in val or test.
+"""Divide a corpus into train, val and test without repeats in train, train the tokenizer, and encode the text.
 
-Stage tokenize divides the corpus and writes the table of shares, because a vocabulary may have to be learned from the
-training split alone. Stage split only reads the table.
+Stage tokenize does both, because a vocabulary may have to be learned from the training split alone.
 """
 
 import itertools
@@ -14,16 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.core.errors import ParamsError
-from bukva.core.schema import Split
+from bukva.core.errors import BukvaError, ParamsError
+from bukva.core.files import atomic_folder
+from bukva.core.progress import progress_bar, with_progress
+from bukva.core.schema import Split, Tokenize
 from bukva.corpus.repeats import cut_from
 from bukva.text.characters import code_points
-from bukva.text.collection import read_text
-from bukva.text.splits import SPLITS, Spans
+from bukva.text.collection import documents, read_table, read_text
+from bukva.text.ids import SHARES, SPLITS, Spans, save_ids
+from bukva.text.tokenizers import TOKENIZERS, Tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MAX_SYMBOLS = 20_000  # Chinese has about 10,000; the bigram has a weight for every pair of symbols, here 1.6 GB
 REPEAT_CHARS = 60  # minimum length of a passage that is cut out of train because val or test has it
 ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three passes are usually enough
 
@@ -31,20 +34,66 @@ Ints = npt.NDArray[np.int64]
 Label = tuple[int, int]  # kind of the label (such as author or category), and number of the label in this kind
 
 
+def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> tuple[Tokenizer, int, int]:
+    """Divide the corpus in the folder `clean` into splits, train a tokenizer, and encode the text.
+
+    Three files are written to the folder `target`. vocab.json contains the tokenizer, and ids.npy contains the ids of
+    the text in its order. shares.parquet is the table of shares (see `divide`) with two more columns: `first_id`, the
+    position of the first id of a share in ids.npy, and `ids`, the number of ids of the share. Returns the tokenizer,
+    the number of ids, and the number of characters that were cut out of train as repeats.
+    """
+    table, text = read_table(clean), read_text(clean)
+    shares = divide(clean, table, split)
+    n_chars = int((shares["stop"] - shares["start"]).sum())
+    tokenizer = _train_tokenizer(text, shares, tokenize)
+    ids, lengths = [np.empty(0, tokenizer.dtype)], np.zeros(len(shares), np.int64)
+    begun = set[str]()
+    with progress_bar("tokenize", n_chars) as show:
+        for row, (name, work, start, stop) in enumerate(shares.itertuples(index=False)):
+            share = text[start:stop]
+            # The first character of a split shares no id with the second one. An alphabet gives each its own id anyway.
+            n_first = 0 if tokenizer.alphabet or name in begun else 1
+            try:
+                parts = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
+            except BukvaError as error:
+                document = list(documents(table))[work]
+                raise ParamsError(f"{document.name}: {error}; use tokenize.vocabulary=all.") from None
+            ids += parts
+            lengths[row] = sum(map(len, parts))
+            if share:
+                begun.add(name)
+            show(stop - start)
+    with atomic_folder(target) as folder:
+        save_ids(folder / "ids.npy", np.concatenate(ids))
+        shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
+        save_tokenizer(folder, tokenizer)
+    return tokenizer, int(lengths.sum()), len(text) - n_chars
+
+
+def _train_tokenizer(text: str, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
+    """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works."""
+    texts = [text]
+    if (tokenize.kind, tokenize.vocabulary) != ("char", "all"):
+        train = shares.loc[shares["split"] == "train", ["start", "stop"]]
+        texts = [text[start:stop] for start, stop in train.itertuples(index=False)]
+    shown = with_progress(texts, "tokenize: learning the vocabulary", sum(map(len, texts)))
+    tokenizer = TOKENIZERS[tokenize.kind].train(shown, tokenize.vocab_size)
+    if len(tokenizer) > MAX_SYMBOLS:
+        raise ParamsError(
+            f"The text has {len(tokenizer):,} different characters, but a model supports at most {MAX_SYMBOLS:,}; use "
+            "a text in fewer scripts, or check its encoding."
+        )
+    return tokenizer
+
+
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     """Divide the corpus in the folder `clean`, with the table of works `table`, and return the table of shares.
 
     A share is a contiguous part of a work that belongs to one split. The table has one row for each share, in the order
     of the text. The columns are `split` (name of the split), `work` (row in the table of works), and `start` and `stop`
-    (positions in the joined text of all works). Every work has at least one row for each split, although the share may
-    be empty.
+    (positions in the joined text of all works). Every work has a row for each split, although the share may be empty.
 
-    With `split.duplicates=remove`, passages that also occur in val or test of another work are cut out of the training
-    split.
-
-    Raises:
-        BukvaError: there are fewer works or authors than splits (see `spans`), or nothing is left of the training
-            split.
+    With `split.duplicates=remove`, passages that also occur in val or test of another work are cut out of train.
     """
     whole = spans(table, split)
     if split.duplicates == "keep":
@@ -63,17 +112,16 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
 
 
 def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
-    """Build the table of shares (see `divide`) from the (n_works, 2) spans of each split. Train is the first split.
+    """Build the table of shares (see `divide`) from the (n_works, 2) spans of each split, of which train is the first.
 
-    If text was cut out of train, `train` has the remaining pieces: (m, 3) rows of work, start and stop. A work without
-    remaining pieces gets an empty row.
+    If text was cut out of train, `train` has the remaining pieces: (m, 3) rows of work, start and stop.
     """
     import pandas as pd
 
     parts = []
     for number, span in enumerate(shares.values()):
         rows = np.column_stack([np.arange(len(span)), span])
-        if number == 0 and train is not None:
+        if number == 0 and train is not None:  # a work without remaining pieces gets an empty row
             rows = np.concatenate([np.delete(rows[:, [0, 1, 1]], train[:, 0], axis=0), train])
         parts.append(np.column_stack([np.full(len(rows), number), rows]))
     joined = np.concatenate(parts)
@@ -87,16 +135,11 @@ def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.Data
 def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
     """Return the (n_works, 2) spans of each split in the joined text of all works, by name of the split.
 
-    Every character belongs to exactly one split. A split with fraction 0 is absent.
-
-    The parameter `split.strategy` decides how the text is divided:
+    Every character belongs to exactly one split. A split with fraction 0 is absent. The strategies are:
     `tail`: each work begins in train, continues in val, and ends in test.
     `contiguous`: the works are joined, and the joined text is cut into train, val and test, as in the lecture notes.
     `by_work`: each work belongs to one split as a whole.
     `by_author`: all works of an author belong to the same split.
-
-    Raises:
-        BukvaError: there are fewer works (`by_work`) or authors (`by_author`) than splits.
     """
     chars = table["chars"].to_numpy(np.int64)
     stops = np.cumsum(chars)
@@ -125,11 +168,11 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
     """Assign each work as a whole to a split, with the strategy `by_work` or `by_author`."""
     # numbered in the order of the names, so that the order of the rows does not matter
     author, category, work = (
-        table.groupby(list(names)).ngroup().to_numpy().astype(np.int64)
-        for names in (("author",), ("category",), ("category", "author", "work"))
+        table.groupby(names).ngroup().to_numpy().astype(np.int64)
+        for names in (["author"], ["category"], ["category", "author", "work"])
     )
     units = author if strategy == "by_author" else work
-    fractions = [end - start for start, end in itertools.pairwise([Fraction(0), *ends])]
+    fractions = [float(end - start) for start, end in itertools.pairwise([Fraction(0), *ends])]
     if (n := len(set(units.tolist()))) < len(fractions):
         what = strategy.removeprefix("by_")
         raise ParamsError(
@@ -139,7 +182,7 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
     return _stratify(table["chars"].to_numpy(np.int64), units, [author, category], fractions)
 
 
-def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
+def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[float]) -> Ints:
     """Assign works to splits so that each label has about the same fraction of the characters in all splits."""
     # Add one label for each kind of label, with the same value for all works. These labels balance the lengths of the
     # splits, with as much weight as all other labels together.
@@ -149,28 +192,25 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
         for counts in (parts[unit], whole):
             counts.update(dict.fromkeys(enumerate(numbers), n))
     # For each label: (n_splits,) number of characters with this label in each split, minus the requested number.
-    surplus = {label: -n * np.array([float(fraction) for fraction in fractions]) for label, n in whole.items()}
+    surplus = {label: -n * np.array(fractions) for label, n in whole.items()}
     longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
     split_of = np.full(len(parts), -1)
     for _ in range(ROUNDS):
         before = split_of.copy()
         for unit in longest_first:
             if split_of[unit] >= 0:
-                _add(surplus, split_of[unit], parts[unit], -1)
+                for label, n in parts[unit].items():
+                    surplus[label][split_of[unit]] -= n
             current = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
             added = np.array([*parts[unit].values()])[:, None]  # (n, 1)
             cost = (np.abs(current + added) - np.abs(current)).sum(axis=0)  # (n_splits,)
             # choose the lowest cost and, among equal costs, the split that lacks the most characters
             split_of[unit] = np.lexsort((current.sum(axis=0), cost))[0]
-            _add(surplus, split_of[unit], parts[unit], 1)
+            for label, n in parts[unit].items():
+                surplus[label][split_of[unit]] += n
         if np.array_equal(split_of, before):
             break
     for empty in set(range(len(fractions))) - set(split_of.tolist()):
         movable = [unit for unit in longest_first if (split_of == split_of[unit]).sum() > 1]
         split_of[movable[-1]] = empty
     return split_of[units]
-
-
-def _add(surplus: dict[Label, npt.NDArray[np.float64]], split: int, part: Counter[Label], sign: int) -> None:
-    for label, n in part.items():
-        surplus[label][split] += sign * n
