@@ -109,7 +109,7 @@ class Bench:
         import torch
 
         from bukva.models.gpt import GPTConfig
-        from bukva.text.tokenizers.char import CharTokenizer
+        from bukva.text.tokenizers import CharTokenizer
         from bukva.training.callback import StopAfter
         from bukva.training.run import run_training, start
 
@@ -188,7 +188,7 @@ def race(bench: Bench) -> Iterator[Line]:
 
     The time of the updates after the first ones is extrapolated to all updates, so compilation is not counted.
     """
-    from bukva.text.tokenizers.char import CharTokenizer
+    from bukva.text.tokenizers import CharTokenizer
     from bukva.training.run import run_training, start
 
     raw = fetched(bench.scratch, "tinyshakespeare")

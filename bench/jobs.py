@@ -78,7 +78,7 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
 
 def load_ids(raw: str) -> tuple[Any, Any]:
     """Return the ids of the first nine tenths of the text, and the ids of the rest."""
-    from bukva.text.tokenizers.char import CharTokenizer
+    from bukva.text.tokenizers import CharTokenizer
 
     text = (Path(raw) / TEXT).read_text(encoding="utf-8")
     ids = CharTokenizer.train([text]).encode(text)
@@ -96,7 +96,7 @@ def score(model: Any, ids: Any) -> float:
 def _updates_plain(split: str, shape: dict[str, Any], batch_size: int, n: int) -> dict[str, Any]:
     """Return the milliseconds of an update of the plain loop, after one warm-up update."""
     from bench.plain.gpt import PlainTraining, Recipe, Shape
-    from bukva.text.splits import load_splits
+    from bukva.text.ids import load_splits
 
     ids = load_splits(Path(split))["train"]
     training = PlainTraining(Shape(**shape), Recipe(batch_size=batch_size), ids, ids, seed=1)
@@ -168,7 +168,7 @@ def _clean(raw: str, clean: str) -> dict[str, Any]:
 def _count(clean: str) -> dict[str, Any]:
     from bukva.models.ngrams.kneser_ney import KneserNey
     from bukva.text.collection import TEXT
-    from bukva.text.tokenizers.char import CharTokenizer
+    from bukva.text.tokenizers import CharTokenizer
 
     text = (Path(clean) / TEXT).read_text(encoding="utf-8")
     tokenizer = CharTokenizer.train([text])

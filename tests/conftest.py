@@ -13,9 +13,8 @@ from bukva.core.schema import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download
-from bukva.corpus.splits.encoding import tokenize
-from bukva.text.ids import Ids
-from bukva.text.splits import load_splits, read_shares, save_splits
+from bukva.corpus.splits import tokenize
+from bukva.text.ids import Ids, load_splits, read_shares, save_splits
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"
@@ -46,6 +45,6 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", rule_set("notes"), "")
     characters = Tokenize(kind="char", vocabulary="all", vocab_size=257)
-    tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
+    tokenizer, *_ = tokenize(root / "clean", root / "tokens", characters, TAIL)
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), read_shares(root / "tokens"))
     return load_splits(root / "split"), len(tokenizer)

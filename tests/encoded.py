@@ -4,10 +4,10 @@ import numpy as np
 from works import split as section
 
 from bukva.core.schema import Tokenize
-from bukva.corpus.splits.encoding import tokenize
+from bukva.corpus.splits import tokenize
 from bukva.text.collection import Document, write_collection
 from bukva.text.held_out import HeldOut
-from bukva.text.splits import load_lengths, load_splits, read_shares, save_splits
+from bukva.text.ids import load_lengths, load_splits, read_shares, save_splits
 
 T = 6
 KINDS = ["char", "byte", "bpe"]
@@ -19,6 +19,6 @@ def held_out(folder, kind, split):
     """The held-out text as stage evaluate reads it; clean, tokens and split are in the folder."""
     write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
     params = Tokenize(kind=kind, vocabulary="all", vocab_size=277)
-    found = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
+    tokenizer, *_ = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
-    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer)
+    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), tokenizer)

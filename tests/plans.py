@@ -5,8 +5,7 @@ from imports import SHIPPED
 
 from bukva.core.params import PARAMS
 from bukva.project.stages import paths
-from bukva.text.tokenizers import save_tokenizer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer, save_tokenizer
 
 BLOCK_SIZE, VOCABULARY = 11, "абвгдеё"
 

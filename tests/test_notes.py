@@ -16,7 +16,7 @@ from torch import nn
 from bukva.evaluation.sampling import generate
 from bukva.models.attention import Attention, attention_scores, attention_weights, causal_mask
 from bukva.models.bigram import Bigram, BigramConfig
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.training.windows import Windows
 
 HALF_A_DIGIT = 5e-5

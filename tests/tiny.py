@@ -9,7 +9,7 @@ from imports import SHIPPED
 from bukva.backends.device import Machine
 from bukva.core.params import read_params
 from bukva.models.gpt import GPTConfig
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.training.run import Task, run_training, start
 
 V, T = 7, 5

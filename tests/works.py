@@ -8,10 +8,9 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.core.schema import Split
-from bukva.corpus.splits.division import share_table
+from bukva.corpus.splits import share_table
 from bukva.text.collection import Document, read_table, read_texts
-from bukva.text.ids import Ids
-from bukva.text.splits import Spans, save_splits
+from bukva.text.ids import Ids, Spans, save_splits
 
 
 def texts_in(folder: Path) -> dict[Document, str]:

@@ -12,7 +12,7 @@ from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 
 CPU = Machine(torch.device("cpu"), torch.float32)
 

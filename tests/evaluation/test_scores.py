@@ -22,7 +22,7 @@ from bukva.models.ngrams.counts import bits_of_train, count_pairs, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
 from bukva.text.held_out import HeldOut
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))

@@ -16,7 +16,7 @@ from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, load_models, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 
 TOKENIZER = CharTokenizer(list("абвгд"))
 GPT_SHAPE = GPTConfig(vocab_size=5, n_layer=1, n_head=1, n_embd=8, block_size=7, dropout=0.0)

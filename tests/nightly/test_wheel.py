@@ -16,7 +16,7 @@ import bukva
 from bukva.core.params import flatten, read_params
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.models import _signature
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]

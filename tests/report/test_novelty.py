@@ -7,10 +7,10 @@ import pytest
 from works import split as section
 
 from bukva.core.schema import Tokenize
-from bukva.corpus.splits.encoding import tokenize
+from bukva.corpus.splits import tokenize
 from bukva.report.novelty import COPIED, LENGTHS, longest, novelty
 from bukva.text.collection import Document, write_collection
-from bukva.text.splits import read_shares
+from bukva.text.ids import read_shares
 
 RNG = np.random.default_rng(1)
 LETTERS = "абвгдежзиклмнопрстуфхцчшщыьэюя     "

@@ -18,7 +18,7 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages
 from bukva.serving.app import Choice, Library, site
 from bukva.serving.writer import Writer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.store import Server
 
 CHARS = sorted("\n !<абвгй")

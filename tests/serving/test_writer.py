@@ -25,9 +25,7 @@ from bukva.models.registry import build
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
-from bukva.text.tokenizers.base import ByteTokenizer
-from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException

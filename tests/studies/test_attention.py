@@ -36,8 +36,7 @@ from bukva.studies.attention_study import (
     word_starts,
 )
 from bukva.text.held_out import Passage
-from bukva.text.tokenizers.base import ByteTokenizer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import ByteTokenizer, CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "!", "а", "б", "в", "г"])
 V, T, B, nh = len(TOKENIZER), 11, 3, 2

@@ -17,7 +17,7 @@ import bukva
 from bukva.core.params import flatten
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.journal import JournalWriter, requirements
 from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect

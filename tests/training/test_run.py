@@ -17,7 +17,7 @@ from bukva.backends.group import ALONE, Group
 from bukva.models import ngram_memory
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import N_EXCERPTS, Score, evenly_spaced, nats_of, stride_of
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer
 from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer
 from bukva.training.run import Task, start, update

@@ -99,7 +99,7 @@ def attention(
     from bukva.models.folder import load_model
     from bukva.studies.attention_charts import attention_report
     from bukva.studies.attention_study import study
-    from bukva.text.splits import load_splits
+    from bukva.text.ids import load_splits
 
     params, gpt = read_params(), trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):

@@ -23,9 +23,8 @@ from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.project.stages import paths
-from bukva.text.splits import check_lengths, load_splits
-from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import sum_counts
+from bukva.text.ids import check_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer, sum_counts
 from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState

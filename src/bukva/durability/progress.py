@@ -15,7 +15,7 @@ from bukva.models.base import LanguageModel
 from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.text.ids import bits
 from bukva.text.prompts import default_prompt
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers import Tokenizer
 from bukva.tracking.journal import JournalWriter
 from bukva.training.callback import Callback
 from bukva.training.run import Task

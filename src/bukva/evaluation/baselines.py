@@ -8,8 +8,7 @@ from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.text.held_out import HeldOut, nats_by_last_id
 from bukva.text.ids import Nats, bits, bits_per_char
 from bukva.text.scores import Baselines
-from bukva.text.tokenizers.base import ids_per_char
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer, ids_per_char
 
 ORDERS = range(3, 9)  # lengths of the n-grams with a row in the table of scores, such as ngram_6
 Rows = dict[str, dict[str, float]]  # bits per character, by name of the split and name of the baseline

@@ -30,7 +30,7 @@ from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage, scored_ids
 from bukva.text.ids import CharNats, Ids, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
-from bukva.text.tokenizers.base import Tokenizer, sum_counts
+from bukva.text.tokenizers import Tokenizer, sum_counts
 
 CONTEXT_CHARS = 10_000  # characters of a split on which a short context is compared with full windows
 AT_ONCE = 2**22  # maximum number of probabilities of n-grams that are in memory at the same time

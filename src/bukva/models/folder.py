@@ -26,8 +26,7 @@ from bukva.core.files import atomic_folder, read_json, sha256, write_json
 from bukva.models.base import Config, LanguageModel, Tensors
 from bukva.models.registry import MODELS, build, build_empty
 from bukva.text.ids import Ids
-from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers import VOCAB, Tokenizer, load_tokenizer, save_tokenizer
 
 CPU = torch.device("cpu")
 CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"

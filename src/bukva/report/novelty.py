@@ -16,7 +16,7 @@ import numpy as np
 from bukva.corpus.repeats import equal_runs, seen_in_train
 from bukva.text.characters import code_points, from_code_points
 from bukva.text.collection import documents, read_table, read_text
-from bukva.text.splits import read_shares
+from bukva.text.ids import read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
 COPIED = 16  # characters (two or three words); shorter passages do not count as copied

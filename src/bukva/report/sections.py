@@ -27,9 +27,8 @@ from bukva.report import charts, comparison
 from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelty
 from bukva.report.terminal import cells, headline, percent
 from bukva.text.collection import MISSING
-from bukva.text.ids import Nats, bits
+from bukva.text.ids import Nats, bits, load_splits
 from bukva.text.scores import CharScores, files_of
-from bukva.text.splits import load_splits
 from bukva.text.tokenizers import load_tokenizer
 
 SPLIT = "val"  # the split of every comparison on a page, because comparisons on test are counted

@@ -22,7 +22,7 @@ from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import bits
 from bukva.text.prompts import composed, default_prompt
-from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
+from bukva.text.tokenizers import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # the end of a decoded text whose last character is incomplete
 FIRST_PROMPT = 1  # a writer draws the same random numbers as stage sample for its first prompt

@@ -24,7 +24,7 @@ from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_window
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known, composed
-from bukva.text.tokenizers.base import Tokenizer, ids_per_char
+from bukva.text.tokenizers import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 

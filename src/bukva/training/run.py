@@ -23,7 +23,7 @@ from bukva.models.base import Batch, Config, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer, n_first_ids, sum_counts
+from bukva.text.tokenizers import Tokenizer, n_first_ids, sum_counts
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
