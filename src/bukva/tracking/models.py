@@ -22,7 +22,7 @@ from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
-from bukva.tracking.store import Store, connect, database_path, errors_in_one_line, tracking_uri
+from bukva.tracking.store import KEY, Store, connect, database_path, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,13 +57,8 @@ def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[st
 
     client, name, experiment = store.client, event["name"], journal.start["experiment"]
     artifact = journal.folder / ARTIFACTS / event["path"]
-    tags = {
-        "model": name,
-        "experiment": experiment,
-        "key": journal.start["key"],
-        **read_json(artifact / "numerics.json"),
-    }
-    tags = {f"bukva.{key}": text for key, text in tags.items()}
+    tags = {f"bukva.{key}": text for key, text in read_json(artifact / "numerics.json").items()}
+    tags |= {"bukva.model": name, "bukva.experiment": experiment, KEY: journal.start["key"]}
     logged = client.search_logged_models([store.experiment_id], f"source_run_id = '{run_ids[0]}'")
     title = f"{_allowed(experiment)}-{name}"
     model = next(iter(logged), None) or client.create_logged_model(
@@ -129,7 +124,7 @@ def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: 
     for name in content.keys() & trained_models().keys():
         newest = store.client.search_logged_models(
             [store.experiment_id],
-            f"tags.`bukva.key` = '{journal.start['key']}' AND tags.`bukva.model` = '{name}'",
+            f"tags.`{KEY}` = '{journal.start['key']}' AND tags.`bukva.model` = '{name}'",
             order_by=[{"field_name": "creation_timestamp", "ascending": False}],
             max_results=1,
         )
