@@ -37,14 +37,10 @@ def evaluated(models, text, params=PARAMS):
 
 
 def text(*names):
-    splits = {
-        name: np.random.default_rng(i).integers(V, size=sum(WORKS[name])).astype(np.uint8)
-        for i, name in enumerate(names)
-    }
+    names, splits = names or tuple(WORKS), {}
+    for i, name in enumerate(names):
+        splits[name] = np.random.default_rng(i).integers(V, size=sum(WORKS[name])).astype(np.uint8)
     return HeldOut(splits, {name: np.array(WORKS[name]) for name in names}, TOKENIZER)
-
-
-THREE = ("train", "val", "test")
 
 
 def models():
@@ -57,42 +53,35 @@ def models():
 
 @pytest.fixture(scope="module")
 def scores():
-    return evaluated(models(), text(*THREE))
+    return evaluated(models(), text())
 
 
-@pytest.fixture(scope="module")
-def table(scores):
-    return scores.table
-
-
-def test_scores_are_means_over_all_characters_in_nats_bits_and_bits_per_byte(scores, table):
+def test_scores_are_means_over_all_characters(scores):
+    table = scores.table
     for name in ("bigram", "gpt"):
         for split, chars in (("val", 210), ("test", 96)):
-            nats = scores.nats[name][split].mean(dtype=np.float64)
-            bits = pytest.approx(nats / math.log(2))
-            of_bytes = pytest.approx(nats / math.log(2) / len("а".encode()))
-            fields = {"nats_per_char": nats, "bits_per_char": bits, "bits_per_byte": of_bytes, "chars": chars}
-            fields["accuracy"] = table[name][split]["accuracy"]
-            assert table[name][split] == fields
+            fields, nats = table[name][split], scores.nats[name][split].mean(dtype=np.float64)
+            assert fields.keys() == {"nats_per_char", "bits_per_char", "bits_per_byte", "chars", "accuracy"}
+            assert (fields["nats_per_char"], fields["chars"]) == (nats, chars)
     assert table["bigram"]["train"]["chars"] == 3999
     assert 211 <= table["gpt"]["train"]["chars"] < 300  # as much as val has
-    assert table["baselines"]["train"] == bits_of_train(text(*THREE).splits["train"], V)
+    assert table["baselines"]["train"] == bits_of_train(text().splits["train"], V)
     assert table["baselines"]["val"]["uniform"] == math.log2(V)
 
 
-def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(scores, table):
+def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(scores):
     best = min(("ngram_3", "ngram_4"), key=lambda name: scores.nats[name]["val"].mean())
-    found = headline(table, ["gpt", "bigram"])
+    found = headline(scores.table, ["gpt", "bigram"])
     assert list(found) == ["gpt", "bigram", "counted"]
     for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
         means = {split: nats.mean(dtype=np.float64) / np.log(2) for split, nats in scores.nats[name].items()}
-        accuracy = {} if key == "counted" else {"accuracy": table[key]["val"]["accuracy"]}
+        accuracy = {} if key == "counted" else {"accuracy": scores.table[key]["val"]["accuracy"]}
         assert found[key] == pytest.approx(means | accuracy)
         assert list(found[key]) == ["val", "test", *accuracy]
 
 
 def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
-    train, bigram = text(*THREE).splits["train"], models()["bigram"]
+    train, bigram = text().splits["train"], models()["bigram"]
     expected = nats_of(bigram, train, 6, 3).mean(dtype=np.float64)
     monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})
     assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
@@ -113,7 +102,7 @@ def own_texts(held_out):
 
 def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
-    held_out, (learned, gpt) = text(*THREE), models().values()
+    held_out, (learned, gpt) = text(), models().values()
     train = held_out.splits["train"]
     bigram, ngrams = scorers(train, V)["bigram_exact"], KneserNey.count(train, V, 4)
     expected, right, bigram_right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0, 0
@@ -140,7 +129,7 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
 def test_a_limit_of_characters_takes_a_share_of_every_work(scores, monkeypatch):
     monkeypatch.setattr(module, "CONTEXT_CHARS", 50)
     whole = scores.nats["gpt"]["val"]  # works of 100, 109 and 1 characters
-    found = value_of_context(models()["gpt"], whole, text(*THREE), "val", PARAMS)
+    found = value_of_context(models()["gpt"], whole, text(), "val", PARAMS)
     assert found["chars"] == 24 + 26 + 1
     expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
     assert found["full_bits_per_char"] == pytest.approx(expected)
@@ -178,7 +167,7 @@ def with_memory(train):
 
 
 def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_is():
-    held_out = text(*THREE)
+    held_out = text()
     gpt = with_memory(held_out.splits["train"])["gpt"]
     found = evaluated(models() | {"gpt": gpt}, held_out)
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
@@ -192,7 +181,7 @@ def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_i
 
 def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     """Nothing can be learned from these ids: a score of train far below that of val would be that of its answers."""
-    held_out = text(*THREE)
+    held_out = text()
     gpt, train = with_memory(held_out.splits["train"])["gpt"], held_out.splits["train"]
     torch.nn.init.zeros_(gpt.lm_head.weight)
     honest, seen = (float(nats_of(gpt, train, T, 3, of_train=of_train).mean()) for of_train in (True, False))
@@ -206,16 +195,16 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
 def test_of_a_long_train_at_most_so_much_is_scored_and_samples_are_named(scores, monkeypatch):
     monkeypatch.setattr(module, "MAX_SCORED_IDS", 101)
     monkeypatch.setattr(module, "CONTEXT_CHARS", 70)
-    found = evaluated(models(), text(*THREE))
+    found = evaluated(models(), text())
     assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_EXCERPTS
     whole = "all of val and test is scored; samples suffice for the score on train (112 of 3,999 characters; split.val)"
     of_context = " and the gain from context (72 of 210 of val, 71 of 96 of test)"
-    assert sampled(found, text(*THREE)) == whole + of_context
-    assert "context" not in sampled(scores, text(*THREE))
+    assert sampled(found, text()) == whole + of_context
+    assert "context" not in sampled(scores, text())
 
 
 def test_the_text_of_test_changes_no_score_of_val():
-    held_out, other = text(*THREE), text(*THREE)
+    held_out, other = text(), text()
     other.splits["test"] = other.splits["train"][:97]  # which the longest n-grams know by heart
     one, two = (evaluated(with_memory(each.splits["train"]), each) for each in (held_out, other))
     assert one.table["best_counted"] == two.table["best_counted"] == "ngram_3"
