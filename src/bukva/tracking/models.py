@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
+MAIN = "gpt"  # model whose results MLflow shows in the run of an experiment
 SCORES = "metrics.json"  # artifact of stage evaluate with the scores of all models, named as in DVC
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
@@ -119,7 +120,8 @@ def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: 
     scores = [(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
     store.log(run_id, scores)
     known = parent.data.metrics
-    store.log(parent.info.run_id, [score for score in scores if known.get(score[0]) != score[1]])
+    headline = [score for score in scores if score[0].startswith(f"{MAIN}.") or score[0].endswith(".val")]
+    store.log(parent.info.run_id, [score for score in headline if known.get(score[0]) != score[1]])
     splits = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
     for name in content.keys() & trained_models().keys():
         newest = store.client.search_logged_models(

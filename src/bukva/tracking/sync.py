@@ -26,7 +26,7 @@ from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
+from bukva.tracking.models import MAIN, SCORES, log_model, lost_models, send_scores
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, store_name
 
 if TYPE_CHECKING:
@@ -43,12 +43,11 @@ SYNCED = "bukva.synced"  # tag of a stage's run: number of bytes of the journal 
 DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
-# The run of the stage gets everything. The run of the experiment also gets the scores, the artifacts SAMPLES, the model
-# MAIN with its metrics COMPARED, and the metrics LOSSES of the other models. It has no more metrics, because MLflow
-# draws a chart for each metric, and many charts would hide the important ones.
+# The run of the stage gets everything. The run of the experiment also gets the artifacts SAMPLES, the model MAIN with
+# its scores and its metrics COMPARED, and the scores of the other models on val. It has no more metrics, because MLflow
+# draws a chart for each metric, in the order of their names, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
-MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
-COMPARED = *LOSSES, "train_nats_per_char", "val_nats_per_char", "chars_per_second"
+COMPARED = "train_bits_per_char", "val_bits_per_char", "train_nats_per_char", "val_nats_per_char", "chars_per_second"
 SIZE = "n_parameters"  # becomes a tag, because MLflow would draw a chart of a metric
 
 
@@ -236,9 +235,7 @@ def _points(events: Iterable[Event]) -> list[Point]:
 def _compared(store: Store, start: Event, points: Iterable[Point], parent_id: str) -> list[Point]:
     """Return the losses of a training for the run of the experiment, at steps at which it has none yet."""
     # So a training that is resumed, restored or executed again adds no second curve.
-    model = start["stage"].removeprefix("train-")  # other stages have no such metrics
-    names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
-    curve = [(names[name], value, at, step) for name, value, at, step in points if name in names]
+    curve = [point for point in points if point[0] in COMPARED and start["stage"] == f"train-{MAIN}"]
     keys = {key for key, *_ in curve}
     known = {(key, each.step) for key in keys for each in store.client.get_metric_history(parent_id, key)}
     return [point for point in curve if (point[0], point[3]) not in known]
