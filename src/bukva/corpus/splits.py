@@ -1,6 +1,6 @@
 """Divide a corpus into train, val and test without repeats in train, train the tokenizer, and encode the text.
 
-Stage tokenize does both, because a vocabulary may have to be learned from the training split alone.
+Stage tokenize does all of this, because a vocabulary may have to be learned from the training split alone.
 """
 
 import itertools
