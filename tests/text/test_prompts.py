@@ -24,16 +24,13 @@ def rejection(call, *arguments):
     return str(error.value)
 
 
-def test_an_unknown_character_is_rejected_with_advice():
+def test_an_unknown_character_is_rejected_with_advice_and_without_the_secrets_of_an_address():
     assert readable_prompt(TOKENIZER, "а б\n") == "а б\n"
     assert rejection(readable_prompt, TOKENIZER, "аббат") == (
         "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
         "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first unknown character is number 5 of 'аббат'; "
         "use another prompt."
     )
-
-
-def test_the_secrets_of_an_address_are_not_in_the_sentence():
     assert "secret" not in rejection(readable_prompt, TOKENIZER, "https://me:secret@host/?key=secret")
 
 
@@ -65,10 +62,8 @@ def test_a_newline_that_the_shell_left_as_two_characters_is_named_with_the_comma
     advice = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline."""
     assert rejection(readable_prompt, TOKENIZER, r"\n").endswith(f"; {advice}")
     prompts, why = chosen_prompts(CharTokenizer(["\\", "n"]), sample(r"\n"), {})
-    assert (prompts, why.endswith(f"In 1 of 1, a backslash before n or t stays a backslash; {advice}")) == (
-        [r"\n"],
-        True,
-    )
+    assert prompts == [r"\n"]
+    assert why.endswith(f"In 1 of 1, a backslash before n or t stays a backslash; {advice}")
 
 
 def chosen(tokenizer, letters, openings=()):
@@ -89,11 +84,9 @@ def test_each_script_with_a_fifth_of_the_letters_has_prompts(letters, expected):
 
 def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_is_rejected():
     assert chosen(TOKENIZER, {"Cherokee": 9}, ["аб а", "xбy", "xyz"]) == ["\n", "аб а", "б"]
-    for letters, why in {
-        "Cherokee": "no prompt for Cherokee fits its characters",
-        "": "the text has no letters",
-    }.items():
-        cleaning = {"letters": {letters: 9} if letters else {}, "openings": ["аб а"]}
+    reasons = {"Cherokee": "no prompt for Cherokee fits its characters", "": "the text has no letters"}
+    for script, why in reasons.items():
+        cleaning = {"letters": {script: 9} if script else {}, "openings": ["аб а"]}
         _, reason = chosen_prompts(TOKENIZER, sample(), cleaning)
         assert reason == f"The prompts are beginnings of works, because sample.prompts is auto and {why}."
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (

@@ -56,13 +56,6 @@ def test_the_texts_of_the_training_survive_a_round_trip_in_any_order(kind, texts
     assert trained(kind, iter(texts)).to_json() == tokenizer.to_json()
 
 
-@UTF8
-@settings(max_examples=25)
-@given(text=st.text(characters))
-def test_any_text_survives_a_round_trip_through_bytes(tokenizer, text):
-    check_round_trip(tokenizer, text)
-
-
 @KINDS
 def test_a_saved_tokenizer_is_loaded_with_its_kind_and_all_that_it_has_learned(kind, tmp_path):
     text = "Ёж и ёж, и 😀\n"
@@ -164,8 +157,9 @@ def test_a_text_that_is_encoded_in_pieces_has_the_same_ids(tokenizer, monkeypatc
 
 @UTF8
 @settings(max_examples=25)
-@given(data=st.data())
-def test_any_ids_are_decoded_as_python_decodes_their_bytes(tokenizer, data):
+@given(text=st.text(characters), data=st.data())
+def test_any_text_survives_a_round_trip_and_any_ids_are_decoded_as_python_decodes_their_bytes(tokenizer, text, data):
+    check_round_trip(tokenizer, text)
     ids = data.draw(st.lists(st.integers(0, len(tokenizer) - 1)))
     text = b"".join(tokenizer.tokens[id_] for id_ in ids).decode(errors="replace")
     assert tokenizer.decode(ids) == "".join(tokenizer.texts_of(ids)) == text

@@ -66,9 +66,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if not p.is_dir()}
 
 
-@pytest.fixture(params=PACK)
+@pytest.fixture(params=PACK.values(), ids=PACK)
 def pack(request: pytest.FixtureRequest) -> Pack:
-    return PACK[request.param]
+    return request.param
 
 
 @pytest.fixture
@@ -150,9 +150,7 @@ def test_of_a_name_that_occurs_twice_the_last_one_is_kept_and_no_file_is_a_folde
     rejected(both, "is damaged, or is not an archive")
 
 
-def test_more_bytes_or_entries_than_the_bound_are_rejected_before_one_is_written(
-    pack, tmp_path, rejected, monkeypatch
-) -> None:
+def test_more_bytes_or_entries_than_a_bound_are_rejected_before_one_is_written(pack, tmp_path, rejected, monkeypatch):
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
     unpack(pack(tmp_path, {"a": bytes(6000), "b": bytes(4000), "c": b""}), tmp_path / "all")
