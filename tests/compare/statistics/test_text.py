@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from bukva.compare.statistics.estimate import Floor, pool
-from bukva.compare.statistics.text import Units, by_author, compare_text, jackknife
+from bukva.compare.statistics.text import Units, by_author, compare_text, over_text
 from bukva.core.errors import BukvaError
-from tests.compare.statistics.simulation import EMBEDDED, UNITS
+from tests.compare.statistics.simulation import UNITS
 
 CHARS = [7, 11, 13, 5, 11, 7, 13]  # seven works, worth 6.3 equal ones
 
@@ -62,20 +62,12 @@ def two_models(units, difference=-0.02):
     return a, a + units.chars * rng.normal(difference, 0.03, len(units))
 
 
-def test_three_works_by_hand():
+def test_three_works_by_hand_with_effective_works_less_one_as_degrees_of_freedom():
     # differences 6, 0, 6 over 10, 20, 30 characters: in all 12 / 60 = 0.2;
     # without the first 6 / 50 = 0.12, the second 12 / 40 = 0.3, the third 6 / 30 = 0.2
-    found = jackknife(np.array([6.0, 0.0, 6.0]), np.array([10, 20, 30]))
-    assert found == pytest.approx((0.2, 2 / 3 * (0.08**2 + 0.1**2 + 0)))
-
-
-def test_degrees_of_freedom_are_effective_works_less_one():
-    verdict = compare_text(*two_models(UNITS), UNITS)
-    n = EMBEDDED.tolist()
-    assert verdict.effective_units == pytest.approx(sum(n) ** 2 / sum(k * k for k in n))
-    assert verdict.estimate.df == pytest.approx(verdict.effective_units - 1)
-    margin = stats.t.ppf(0.975, verdict.estimate.df) * verdict.estimate.se
-    assert verdict.estimate.interval == pytest.approx([verdict.estimate.difference + side * margin for side in (-1, 1)])
+    found = over_text(np.array([6.0, 0.0, 6.0]), Units.works([10, 20, 30]))
+    assert (found.difference, found.se**2) == pytest.approx((0.2, 2 / 3 * (0.08**2 + 0.1**2 + 0)))
+    assert found.df == pytest.approx(60**2 / (10**2 + 20**2 + 30**2) - 1)
 
 
 @pytest.mark.parametrize("difference", [-0.02, 0.0, 0.05])
