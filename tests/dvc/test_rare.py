@@ -72,7 +72,7 @@ def test_differences_and_plots_are_those_of_parameters_scores_and_losses(project
     assert "gpt.test" in project.run("dvc", "metrics", "diff")
     assert "failed to load" not in project.run("dvc", "plots", "diff", "-o", "plots")
     page = project.read("plots/index.html")
-    assert all(f"Loss of the {model}, bits per character" in page for model in ("GPT", "bigram"))
+    assert all(f"Loss of the {model} during training, bits per character" in page for model in ("GPT", "bigram"))
     assert "<img" not in page
 
 
