@@ -199,7 +199,7 @@ def _result_alone(setup: Setup) -> str:
 
 def _difference(project: Project, reference: str) -> str:
     """Describe how the result of the trial differs from the reference, or what is wrong in MLflow."""
-    locks = _locks(project)
+    locks = {name: lock for name, lock in _locks(project).items() if name.startswith("sweep-")}  # not of other rows
     if list(locks.values()) != [reference]:
         return "its dvc.lock differs" if locks else "there is no result"
     project.wait_for_mlflow()
