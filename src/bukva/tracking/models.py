@@ -120,7 +120,7 @@ def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: 
     scores = [(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
     store.log(run_id, scores)
     known = parent.data.metrics
-    headline = [score for score in scores if score[0].startswith(f"{MAIN}.") or score[0].endswith(".val")]
+    headline = [score for score in scores if score[0].startswith(f"{MAIN}.") or score[0].endswith((".val", ".test"))]
     store.log(parent.info.run_id, [score for score in headline if known.get(score[0]) != score[1]])
     splits = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
     for name in content.keys() & trained_models().keys():

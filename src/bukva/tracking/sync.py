@@ -44,7 +44,7 @@ DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
 NATS, BITS = "nats_per_char", "bits_per_char"
 # The run of the stage gets everything. The run of the experiment also gets the artifacts SAMPLES, the model MAIN with
-# its scores and its metrics COMPARED, and the scores of the other models on val. It has no more metrics, because MLflow
+# its scores and its metrics COMPARED, and the scores of the other models. It has no more metrics, because MLflow
 # draws a chart for each metric, in the order of their names, and many charts would hide the important ones.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 COMPARED = "train_bits_per_char", "val_bits_per_char", "train_nats_per_char", "val_nats_per_char", "chars_per_second"
