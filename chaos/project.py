@@ -145,9 +145,8 @@ class Project:
     def reset(self) -> None:
         """Go back to the last commit, outputs included."""
         self.run("git", "checkout", "-q", ".")
-        self.run(
-            "dvc", "checkout", "-q", "-f"
-        )  # -f, because outputs of a stage that ran without DVC are not in the cache
+        # -f, because outputs of a stage that ran without DVC are not in the cache
+        self.run("dvc", "checkout", "-q", "-f")
 
     # ---- files
 
