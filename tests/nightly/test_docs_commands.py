@@ -30,6 +30,7 @@ NOT_HERE = {
     "mlflow server": "needs PostgreSQL; tests/tracking runs servers",
     "export MLFLOW_TRACKING_URI=http": "needs that server",
     "curl -u admin": "needs a server with accounts",
+    "bukva push && git push": "needs a remote; the page about sharing pushes to one",
     "cd /shared": "needs a cluster; make chaos has one of three machines on this one",
     "make cluster && make repro": "makes the environment that runs this test",
     "export RAY_AUTH_MODE": "needs a cluster",
