@@ -1,6 +1,7 @@
 """Inject faults and print what was lost: `python -m chaos [ROW ...]`."""
 
 import re
+import signal
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,8 @@ def main(
     for row in rows:
         if not row.is_possible():
             print(f"{row.name}: skipped, because it is not possible on this machine: {row.paragraphs[1]}")
+    # a job in the background ignores Ctrl-C, and so would every command that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
         lines = _run([row for row in rows if row.is_possible()], Path(scratch))
     took = f"In {duration(time.perf_counter() - started_at)}."

@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -26,6 +27,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of e
 # has the GPU.
 os.environ["BUKVA_TEST_GPUS"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+# A job in the background ignores Ctrl-C, and so would every command that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("bukva", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("bukva")
