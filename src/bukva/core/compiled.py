@@ -39,12 +39,3 @@ def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
         return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:  # the cache folder is read-only, or the user has no home folder, so nothing is cached
         return cast("Callable[P, R]", numba.njit(nogil=True, **options)(function))
-
-
-def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `compiled`, with sums of floats in any order, so that vector instructions can compute them.
-
-    A loop that adds to a sum must not also write to an array: the order of the additions, and with it the bytes of a
-    model, would depend on whether the arrays overlap in memory.
-    """
-    return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

@@ -152,7 +152,7 @@ def test_a_block_returns_the_wanted_positions():
 
 
 def test_no_loop_both_adds_to_a_sum_and_writes_an_array():
-    # otherwise the order of additions in compiled code depends on the addresses of the arrays (bukva.core.compiled)
+    # otherwise the order of additions in compiled code depends on the addresses of the arrays (`compiled_sums`)
     loops = [node for node in ast.walk(ast.parse(inspect.getsource(sublayers))) if isinstance(node, ast.For)]
     mixed_loops = []
     for loop in loops:

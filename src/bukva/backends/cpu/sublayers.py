@@ -24,7 +24,7 @@ from numba import types
 from numba.extending import overload
 from torch import Tensor, nn
 
-from bukva.core.compiled import compiled_sums
+from bukva.core.compiled import P, R, compiled
 from bukva.models.attention import EPSILON, LayerCache, attend_fused
 from bukva.models.gpt import Block, relu_squared
 
@@ -217,6 +217,15 @@ def _normed_back(dh: Tensor, x: Tensor, gain: Tensor, stats: Floats, dout: Tenso
 
 
 # ---- compiled loops
+
+
+def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile like `compiled`, with sums of floats in any order, so that vector instructions can compute them.
+
+    A loop that adds to a sum must not also write to an array: the order of the additions, and with it the bytes of a
+    model, would depend on whether the arrays overlap in memory.
+    """
+    return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 
 def _to_float32(element: Any) -> np.float32:
