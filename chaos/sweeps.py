@@ -1,6 +1,7 @@
 """Rows of sweeps: on this machine, and on a simulated Ray cluster whose machines share the project."""
 
 import functools
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from chaos.setup import LONG, SAVE_OFTEN, Once, Row, Setup, not_resumed
 SWEEP = "python", "-m", "bukva", "sweep"
 LONGER = "-S", f"train_gpt.n_steps={LONG[-1]}", "-S", f"train_gpt.eval_every={LONG[1]}"
 SEEDS = *LONGER, "-S", "train_gpt.seed=3,5"
-RATES = "-S", "train_gpt.learning_rate=0.01,0.00001"
+GOOD, BAD = "0.01", [f"{n}e-05" for n in range(1, 9)]  # learning rates
 STEPS = list(range(0, 3001, 1000))  # steps at which a trial on the cluster scores val
 TRIAL = "-S", "train_gpt.n_steps=3000", "-S", "train_gpt.eval_every=1000", "-S", "train_gpt.seed=3"
 RAY = str(Path(sys.executable).with_name("ray"))
@@ -64,16 +65,18 @@ def _results_of_dvc(setup: Setup) -> set[str]:
 def sweep_pruned(setup: Setup, number: int) -> str:
     """A trial that a search stops, and that is continued later.
 
-    A search over two learning rates, one of which is far too small; then `bukva sweep run` with this learning rate must
-    resume the training.
+    A search over learning rates, of which all but one are far too small; then `bukva sweep run` with one that was
+    stopped must resume the training.
     """
     project = _fresh_project(setup, f"pruned-{number}")
     project.set({"train_gpt": {"n_steps": 1800, "eval_every": 100, "seed": number}})
     project.commit("longer")
-    project.run(*SWEEP, "search", *RATES, "--trials", "10", "--seeds", "0")
+    rates = f"train_gpt.learning_rate={','.join([GOOD, *BAD])}"
+    project.run(*SWEEP, "search", "-S", rates, "--trials", "10", "--seeds", "0")
     rows = [line.split() for line in project.run(*SWEEP, "status").splitlines()]
-    stopped = [row for row in rows if row[2:3] == ["stopped"]]
-    if not stopped or not all("=1e-05" in row[1] for row in stopped):
+    finished = {row[1] for row in rows if row[2:3] == ["finished"]}  # two trials may have the same rate
+    stopped = [row for row in rows if row[2:3] == ["stopped"] and row[1] not in finished]
+    if not stopped or any(row[1].endswith(f"={GOOD}") for row in stopped):
         return f"the search stopped {stopped}"
     if {row[0] for row in stopped} & _locks(project).keys():
         return "a stopped trial has a result"
@@ -170,6 +173,8 @@ def on_cluster(*, with_cards: bool = False) -> Callable[[Callable[[Cluster, Runn
             reference = _result_alone(setup)
             project = setup.whole.copy_to(setup.scratch / f"{disturb.__name__}-{number}" / "bukva")
             project.env |= SAVE_OFTEN
+            # an earlier row may have left some
+            shutil.rmtree(project.folder / ".bukva" / "checkpoints", ignore_errors=True)
             with (
                 tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch,
                 network.network(3 if with_cards else 0) as machines,
