@@ -1,6 +1,6 @@
 """The sections of params.yaml, with the types and limits of their keys. No key has a default.
 
-Validation accepts or rejects values and never changes them. Therefore no stage in dvc.yaml depends on this module.
+Validation accepts or rejects values and never changes them. So no stage in dvc.yaml depends on this module.
 """
 
 import codecs
