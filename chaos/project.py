@@ -143,7 +143,8 @@ class Project:
         self.run("git", "commit", "-q", "--allow-empty", "-m", message)
 
     def reset(self) -> None:
-        """Go back to the last commit, outputs included."""
+        """Go back to the last commit, outputs included, and without checkpoints that an earlier fault has left."""
+        shutil.rmtree(self.folder / ".bukva" / "checkpoints", ignore_errors=True)
         self.run("git", "checkout", "-q", ".")
         # -f, because outputs of a stage that ran without DVC are not in the cache
         self.run("dvc", "checkout", "-q", "-f")

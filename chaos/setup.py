@@ -57,8 +57,6 @@ class Setup:
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
         """Return the project `whole` with parameters for another training of the GPT, which scores val at `steps`."""
         self.whole.reset()
-        # an earlier fault may have left some, from which the next training would resume
-        shutil.rmtree(self.whole.folder / ".bukva" / "checkpoints", ignore_errors=True)
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 

@@ -1,7 +1,6 @@
 """Rows of sweeps: on this machine, and on a simulated Ray cluster whose machines share the project."""
 
 import functools
-import shutil
 import signal
 import sys
 import tempfile
@@ -173,8 +172,6 @@ def on_cluster(*, with_cards: bool = False) -> Callable[[Callable[[Cluster, Runn
             reference = _result_alone(setup)
             project = setup.whole.copy_to(setup.scratch / f"{disturb.__name__}-{number}" / "bukva")
             project.env |= SAVE_OFTEN
-            # an earlier row may have left some
-            shutil.rmtree(project.folder / ".bukva" / "checkpoints", ignore_errors=True)
             with (
                 tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch,
                 network.network(3 if with_cards else 0) as machines,
