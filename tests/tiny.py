@@ -15,6 +15,7 @@ from bukva.training.run import Task, run_training, start
 V, T = 7, 5
 CPU = Machine(torch.device("cpu"), torch.float32)
 SHAPE = GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.2)
+TAUGHT = dataclasses.replace(SHAPE, ngrams="targets", ngram_orders=(2, 4))
 WITH_MEMORY = dataclasses.replace(SHAPE, ngrams="input", ngram_orders=(2, 4))
 TOKENIZER = CharTokenizer(list("абвгдеж"))
 RECIPE = {

@@ -10,7 +10,7 @@ from models.ngrams.witness import skewed
 
 from bukva.models import ngram_memory
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.ngram_gpt import NETWORK_LOSS
+from bukva.models.ngram_gpt import NETWORK_LOSS, TEACHER_WEIGHT
 from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.registry import build, count_parameters
@@ -197,6 +197,25 @@ def test_the_losses_of_parts_of_a_batch_average_to_the_loss_of_the_batch(memory)
 def test_without_a_memory_the_loss_is_the_cross_entropy():
     model, x = gpt(ngrams="none"), windows()
     close(model.loss(x[:, :-1], x[:, 1:]), F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:]))
+
+
+def test_a_teacher_moves_the_targets_towards_the_predictions_of_the_longest_order_and_the_loss_stays():
+    model, x = gpt(ngrams="targets"), windows()
+    model.teacher.count(TRAIN)
+    before, ids, targets = windows(length=2, seed=7), x[:, :-1], x[:, 1:]
+    taught = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
+    mixed = (1 - TEACHER_WEIGHT) * F.one_hot(targets, V) + TEACHER_WEIGHT * taught
+    minimized = -(mixed * model(ids).log_softmax(dim=-1)).sum(dim=-1).mean()
+    loss = model.loss(ids, targets, *model.teacher.inputs(torch.cat([before, x], dim=1), torch.arange(B), B))
+    close(loss, F.cross_entropy(model(ids).mT, targets))
+    parameters = list(model.parameters())
+    close(torch.autograd.grad(loss, parameters), torch.autograd.grad(minimized, parameters))
+
+
+def test_a_taught_gpt_has_the_weights_of_a_plain_one_and_predicts_without_counts():
+    taught, plain = gpt(ngrams="targets"), gpt(ngrams="none")
+    assert (taught.ngrams, taught.n_before) == (None, 0)
+    assert torch.equal(taught(windows()[:, :-1]), plain(windows()[:, :-1]))
 
 
 @NGRAMS

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from equality import same
-from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
+from tiny import CPU, SHAPE, TAUGHT, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
@@ -112,8 +112,8 @@ def test_updates_are_those_of_adamw_written_out():
 
 @pytest.mark.parametrize(
     ("shape", "alone", "n"),
-    [(SHAPE, 4, 3), (WITH_MEMORY, 4, 3), (WITH_MEMORY, 9, 3), (WITH_MEMORY, 2, 6)],
-    ids=["plain", "one window without memory", "memory", "each window by itself"],
+    [(SHAPE, 4, 3), (TAUGHT, 4, 3), (WITH_MEMORY, 4, 3), (WITH_MEMORY, 9, 3), (WITH_MEMORY, 2, 6)],
+    ids=["plain", "teacher", "one window without memory", "memory", "each window by itself"],
 )
 def test_micro_batches_add_up_to_the_batch(shape, alone, n, monkeypatch):
     """Windows without n-grams are chosen in the whole batch, however the batch is divided."""
@@ -126,7 +126,7 @@ def test_micro_batches_add_up_to_the_batch(shape, alone, n, monkeypatch):
     assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
 
 
-EVERY_SHAPE = pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
+EVERY_SHAPE = pytest.mark.parametrize("shape", [SHAPE, TAUGHT, WITH_MEMORY], ids=["plain", "teacher", "memory"])
 
 
 @EVERY_SHAPE
@@ -134,7 +134,7 @@ def test_for_a_gpu_the_micro_batches_lie_ready_in_pinned_memory(shape, monkeypat
     asked = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
     trained = task(shape, batch_size=12, micro_batches=3)
-    ngrams = start(trained).model.ngrams
+    ngrams = start(trained).model.ngrams_in_training
     prepared = pinned(trained.windows.batch(3, n=3, ngrams=ngrams))
     assert len(prepared) == 3
     assert all(tensor.is_contiguous() for tensor in asked)
@@ -156,7 +156,7 @@ def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
         )
     for moments in state.optimizer.optimizers[-1].state.values():
         moments["step"] = torch.zeros(())
-    batch = trained.windows.batch(1, n=3, ngrams=state.model.ngrams)
+    batch = trained.windows.batch(1, n=3, ngrams=state.model.ngrams_in_training)
     machine = Machine(torch.device("meta"), torch.float32)
     assert update(state, trained.recipe, machine, ALONE, batch).device.type == "meta"
 

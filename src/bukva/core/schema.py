@@ -202,7 +202,7 @@ class Model(Section):
     bias: bool
     tie_weights: bool
     proj_init: Literal["scaled", "zero"]
-    ngrams: Literal["none", "logits", "input"]
+    ngrams: Literal["none", "targets", "logits", "input"]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
 
     @model_validator(mode="after")

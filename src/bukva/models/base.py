@@ -40,11 +40,17 @@ class LanguageModel(nn.Module):
 
     config: Config
     ngrams: "NgramMemory | None" = None  # n-gram counts of the training split
+    teacher: "NgramMemory | None" = None  # n-gram counts that only the training uses
 
     @property
     def block_size(self) -> int:
         """Maximum context length, in ids."""
         return self.config.block_size
+
+    @property
+    def ngrams_in_training(self) -> "NgramMemory | None":
+        """N-gram counts whose predictions `loss` needs (see `NgramMemory.inputs`)."""
+        return self.ngrams or self.teacher
 
     @property
     def n_before(self) -> int:

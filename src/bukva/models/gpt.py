@@ -48,8 +48,9 @@ class GPTConfig(Config):
     # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
     proj_init: str = "scaled"
     tie_weights: bool = False  # use one weight matrix for both the embedding and the output layer
-    # for bukva.models.ngram_gpt: `none` (a plain GPT), `logits` (mix the predictions of the network and of n-grams), or
-    # `input` (like `logits`, and the predictions of the n-grams are also an input of the network)
+    # for bukva.models.ngram_gpt: `none` (a plain GPT), `targets` (learn from the predictions of n-grams, and predict
+    # without them), `logits` (mix the predictions of the network and of n-grams), or `input` (like `logits`, and the
+    # predictions of the n-grams are also an input of the network)
     ngrams: str = "none"
     ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams to predict from
 

@@ -1,8 +1,9 @@
-"""A GPT whose predictions are improved by n-grams of the training split (see bukva.models.ngram_memory)."""
+"""GPTs that use n-grams of the training split, only in training or also in predictions (bukva.models.ngram_memory)."""
 
 import copy
 import dataclasses
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -11,6 +12,28 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 
 NETWORK_LOSS = 0.5  # factor of the network's own loss in training
+TEACHER_WEIGHT = 0.3  # of the n-grams in the targets of a `TaughtGPT`
+
+
+class TaughtGPT(GPT):
+    """A plain GPT whose targets in training are a mean of the next character and of the prediction of n-grams.
+
+    In a short text, most contexts occur once, so the next character says little about its probability. The n-grams also
+    know what follows similar contexts. They are a teacher as in Hinton et al. 2015, "Distilling the Knowledge in a
+    Neural Network", and smooth the targets as the noise of Xie et al. 2017 does.
+    """
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__(config)
+        self.teacher = NgramMemory(config.vocab_size, [max(config.ngram_orders)])
+
+    def loss(self, ids: Tensor, targets: Tensor, *ngrams: Tensor) -> Tensor:
+        """Return the mean loss of the next characters. Its gradient is that of the mixed targets."""
+        logits = self(ids).flatten(0, 1).float()  # (B T, V)
+        loss = F.cross_entropy(logits, targets.flatten())
+        taught = F.cross_entropy(logits, ngrams[0][:, :, -1].flatten(0, 1))
+        mixed = torch.lerp(loss, taught, TEACHER_WEIGHT)
+        return loss.detach() + mixed - mixed.detach()
 
 
 class NgramGPT(GPT):

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from bukva.models.base import Config, LanguageModel
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.ngram_gpt import NgramGPT
+from bukva.models.ngram_gpt import NgramGPT, TaughtGPT
 
 MODELS: dict[str, Callable[..., Config]] = {"bigram": BigramConfig, "gpt": GPTConfig}
 
@@ -20,7 +20,7 @@ MODELS: dict[str, Callable[..., Config]] = {"bigram": BigramConfig, "gpt": GPTCo
 def build(config: Config) -> LanguageModel:
     """Return a new model. Its initial weights are drawn from torch's global random generator."""
     if isinstance(config, GPTConfig):
-        return GPT(config) if config.ngrams == "none" else NgramGPT(config)
+        return {"none": GPT, "targets": TaughtGPT}.get(config.ngrams, NgramGPT)(config)
     assert isinstance(config, BigramConfig), config
     return Bigram(config)
 

@@ -102,8 +102,8 @@ def start(task: Task) -> TrainState:
     """Return the training state before the first update. The initial weights depend only on the config and the seed."""
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
-    if model.ngrams:
-        model.ngrams.count(task.windows.ids, task.ngrams)
+    if ngrams := model.ngrams_in_training:
+        ngrams.count(task.windows.ids, task.ngrams)
     attach(model, task.machine)
     return TrainState(model, build_optimizer(model, task.recipe, task.machine.dtype))
 
@@ -137,7 +137,8 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
     state.model.train()
 
     def read(step: int) -> Iterable[Batch]:
-        batch = task.windows.batch(step, group.rank, group.size, recipe.micro_batches, state.model.ngrams)
+        ngrams = state.model.ngrams_in_training
+        batch = task.windows.batch(step, group.rank, group.size, recipe.micro_batches, ngrams)
         # for a CPU, each micro-batch is prepared when it is needed: in the background, it would take a core away
         return pinned(batch) if task.machine.device.type == "cuda" else batch
 
