@@ -58,7 +58,7 @@ def test_stacked_matrices_are_orthogonalised_one_by_one():
     torch.testing.assert_close(stacked, torch.cat(separate))
 
 
-def test_an_update_is_nesterovs_momentum_as_large_as_one_of_adamw_and_weights_decay():
+def test_an_update_is_nesterovs_momentum_with_equal_rows_as_large_as_one_of_adamw_and_weights_decay():
     weight = torch.nn.Parameter(torch.ones(5, 11))
     first, second = matrices(2, 5, 11).float()
     optimizer = Muon([{"params": [weight]}], lr=0.1, weight_decay=0.5, dtype=torch.float32)
@@ -68,7 +68,8 @@ def test_an_update_is_nesterovs_momentum_as_large_as_one_of_adamw_and_weights_de
         optimizer.step()
     momentum = 0.95 * 0.05 * first + 0.05 * second
     ahead = 0.05 * second + 0.95 * momentum
-    update = orthogonalize((ahead / ahead.norm())[None])[0] * 0.2 * 11**0.5
+    rows = ahead / ahead.norm(dim=1, keepdim=True)
+    update = orthogonalize((rows / rows.norm())[None])[0] * 0.2 * 11**0.5
     assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
     torch.testing.assert_close(weight.detach(), before * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
 

@@ -5,7 +5,8 @@ update is equally large in all directions, even in directions that are rare in t
 
 Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks" (Nesterov momentum and the
 Newton-Schulz iteration); Amsel et al. 2025, "The Polar Express" (choice of the coefficients); Liu et al. 2025, "Muon is
-scalable for LLM training" (updates as large as AdamW's, so that both use the same learning rate and weight decay).
+scalable for LLM training" (updates as large as AdamW's, so that both use the same learning rate and weight decay);
+Chang et al. 2026, "MuonEq" (rows of equal length before the orthogonalization).
 
 torch.optim.Muon updates one matrix at a time. Here all matrices of the same shape are updated in one batch.
 """
@@ -107,6 +108,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
         matrices = torch.cat(ahead).view(-1, *shape)  # (n, rows, columns)
+        matrices /= matrices.norm(dim=-1, keepdim=True) + 1e-7  # so that rows with small gradients learn as fast
         matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
         update = orthogonalize(matrices.to(self.dtype)).float().reshape(-1, shape[1])
         parts, scale = update.split([len(parameter) for parameter in parameters]), ADAMW_SIZE * max(shape) ** 0.5
