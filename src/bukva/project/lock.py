@@ -18,7 +18,6 @@ from bukva.core.params import flatten
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
 NUMERICS = Path("numerics.lock")
-AS_WRITTEN = re.compile(r"schema: '2\.0'\nstages:\n((?:(?:  .*)?\n)+)")  # a dvc.lock as DVC writes it
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 
 
@@ -72,16 +71,6 @@ def _loader() -> type[Any]:
 
 def parse_lock(text: str) -> StageRecords:
     """Return the records in the text of a dvc.lock, by stage name. The dict is empty if the text is not a dvc.lock."""
-    written = AS_WRITTEN.fullmatch(text)
-    stages = re.split(r"^(?=  \S)", written[1], flags=re.MULTILINE)[1:] if written else []
-    records: dict[str, StageRecord] = {}
-    for part in [f"stages:\n{stage}" for stage in stages] or [text]:  # most stages are the same in many experiments
-        records |= _records(part)
-    return records
-
-
-@functools.cache
-def _records(text: str) -> StageRecords:
     records = {}
     for name, raw in parse_yaml(text).get("stages", {}).items():
         deps, outs = ({item["path"]: item.get("md5", "") for item in raw.get(kind, ())} for kind in ("deps", "outs"))
