@@ -322,14 +322,17 @@ def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
     )
 
 
-def test_a_training_needs_the_code_of_its_try_and_the_message_says_what_to_do_first(night, monkeypatch) -> None:
-    edits = iter(["", "code has changed"])  # since the baseline, and since the try
-    monkeypatch.setattr(court, "changes", lambda *_: iter([next(edits)]))
+def test_a_training_needs_the_code_of_its_try_and_the_baseline_that_was_trained_before_is_kept(
+    night, monkeypatch
+) -> None:
+    edited = {8: ["code has changed"]}  # since the try
+    monkeypatch.setattr(court, "changes", lambda *given: iter(edited.get(given[2]["model.n_head"], [])))
     assert str(command("base", "better").exception) == (
         "better must be trained with seed 2, but the checkout no longer matches this experiment: code has changed. Run "
-        "`dvc exp apply better` to restore the experiment. Before that: `bukva judge base`."
+        "`dvc exp apply better` to restore the experiment."
     )
-    assert not night.trained
+    assert night.trained == seeds_of("base", range(2, 9))
+    assert court.read_ledger().open.trained.name == "better"
 
 
 @pytest.mark.slow

@@ -178,22 +178,15 @@ def _append(event: str, values: Mapping[str, Any]) -> Ledger:
 def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
-    `tried` is the experiment that will be judged first. BukvaError is raised before the training if `level` is not
-    between 0 and 1, an experiment has no result, or `tried` cannot be judged.
+    BukvaError is raised before the training if `level` is not between 0 and 1, an experiment has no result, or
+    `tried`, the experiment that will be judged first, changes more than a try may.
     """
     if not 0 < level < 1:
         raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
     baseline = _setting(name, model)
-    _check_checkout(baseline, LOOKS[-1])
     if tried and tried != name:
-        first_try = _setting(tried, model)
-        _check_try(baseline, first_try)
-        try:
-            _check_checkout(first_try, LOOKS[-1])
-        except BukvaError as error:
-            if not _missing(baseline, LOOKS[-1]):
-                raise
-            raise BukvaError(f"{error} Before that: `bukva judge {name}`.") from None
+        _check_try(baseline, _setting(tried, model))
+    _check_checkout(baseline, LOOKS[-1])
     print_line(
         f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
         "(--level)."
