@@ -208,19 +208,9 @@ def _experiment(client: "MlflowClient", artifacts: str | None) -> "Experiment":
     """Return the MLflow experiment that the environment variables name, or by default `bukva`."""
     from mlflow.exceptions import MlflowException
 
-    name, wanted = os.environ.get(EXPERIMENT_NAME), os.environ.get(EXPERIMENT_ID)
-    if wanted:
-        try:
-            experiment = client.get_experiment(wanted)
-        except MlflowException as error:
-            raise BukvaError(f"{EXPERIMENT_ID} is {wanted}: {store_name()}: {explain(error)}") from None
-        if name and name != experiment.name:
-            raise BukvaError(
-                f"{EXPERIMENT_ID} is {wanted}, which is the MLflow experiment {experiment.name}, but {EXPERIMENT_NAME} "
-                f"is {name}. Unset one of them."
-            )
-        return experiment
-    name = name or EXPERIMENT
+    if wanted := os.environ.get(EXPERIMENT_ID):
+        return client.get_experiment(wanted)
+    name = os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
     if client.get_experiment_by_name(name) is None:
         # another machine may create the experiment first, because the lock is only for this machine
         with contextlib.suppress(MlflowException):
