@@ -7,7 +7,8 @@ import pytest
 from bukva.compare.statistics.estimate import Estimate
 from bukva.compare.statistics.settings import SettingsVerdict
 from bukva.compare.statistics.text import TextVerdict
-from bukva.compare.statistics.wording import better_or_worse, detectable_line, settings_line, signed
+from bukva.report.comparison import detectable_line, settings_line
+from bukva.report.terminal import better_or_worse, signed
 
 CLEAR = Estimate(-0.062, 0.0054, 33.0)
 BETTER = TextVerdict("better", CLEAR, "works", 38, 33.9)

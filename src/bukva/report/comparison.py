@@ -1,26 +1,31 @@
 """Print comparisons of two settings, A and B, and convert comparisons to Markdown and JSON."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import mean, stdev
 from typing import Any
 
 from bukva.compare.comparison import Comparison
 from bukva.compare.groups import Setting
-from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
+from bukva.compare.statistics.estimate import Estimate, resolved_by
+from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
 from bukva.core.params import PARAMS
+from bukva.core.words import count
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.project.stages import trained_models
-from bukva.report.terminal import show
+from bukva.report.terminal import DIGITS, show
 from bukva.tracking.journal import journal_of, save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
 SEEDS = 5  # recommended number of seeds of a setting; enough to estimate the variation between seeds
 COMMAND = f"bukva seeds {SEEDS}"
+NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting that are proposed to the user
+MOST_DIGITS = 9  # maximum number of decimal places of bits
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
@@ -84,13 +89,94 @@ def sentences(comparison: Comparison) -> list[str]:
             )
         else:
             lines.append(detectable_line(verdict))
-    if comparison.authors:
-        lines.append(authors_line(comparison.authors, a.name, b.name, a.result.author_word))
+    if authors := comparison.authors:
+        scale = f"better than {a.name} on {authors.better} of {len(authors.effects)}, worse on {authors.worse}"
+        deciding = [
+            f" Without {effect.author}, the verdict on this text would be: {effect.without}."
+            for effect in authors.effects
+            if effect.without
+        ]
+        lines.append(f"By {a.result.author_word}: {b.name} is {scale}.{''.join(deciding)}")
     lines += comparison.remarks
     if comparison.code:
         more = f" and {len(comparison.code) - MAX_CODE} more" if len(comparison.code) > MAX_CODE else ""
         lines.append(f"The code also differs: {', '.join(comparison.code[:MAX_CODE])}{more}.")
     return lines
+
+
+def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
+    """Return the line below the headline, which says which of the models of `a` and `b` predicts the text better."""
+    model_a, model_b = (
+        f"model {name}" if len(seeds) == 1 else f"the mean of {len(seeds)} models {name}"
+        for name, seeds in ((a, verdict.seeds_a), (b, verdict.seeds_b))
+    )
+    text, start = verdict.text, f"On this {split} text, "
+    if text.verdict == "identical":
+        return f"{start}{model_b} and {model_a} have identical scores."
+    units = count(text.n_units, text.unit.removesuffix("s"))
+    units += ", not valid for other works" if text.unit == "segments" else ""
+    if text.verdict == "cannot tell":
+        return f"{start}{model_b} and {model_a} do not differ significantly: {_signed(text.estimate)}; {units})."
+    return f"{start}{model_b} is {text.verdict} than {model_a} by {_size(text.estimate)}; {units})."
+
+
+def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
+    """Return the headline: the verdict on settings `b` against `a`, and `command` if more seeds are needed."""
+    word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
+    seeds = _seeds(verdict) + (f"; Holm-corrected for {verdict.compared} comparisons" if verdict.compared > 1 else "")
+    if verdict.verdict == "identical":
+        return f"{word}: {about}."
+    if verdict.estimate is None:
+        return f"{word} from {seeds}: {about}. To add seeds: {command}"
+    has_direction = verdict.verdict.endswith(("better", "worse"))
+    by = f" by {_size(verdict.estimate)}" if has_direction else f", {_signed(verdict.estimate)}"
+    more = ""
+    if verdict.method == "noise floor":
+        more = f" To {'confirm' if has_direction else 'find out'}, add seeds: {command}"
+    elif verdict.verdict == "no difference that matters":
+        more = f" Differences below {MATTERS} bits do not matter."
+    return f"{word}{by}; {seeds}): {about}.{more}"
+
+
+def detectable_line(verdict: SettingsVerdict) -> str:
+    text = verdict.text.estimate
+    digits = _digits(text)
+    line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
+    if verdict.estimate is None or verdict.seed_sd is None:
+        return f"{line}; unknown between settings, because the noise floor is unknown."
+    digits = _digits(verdict.estimate)
+    line += f", {verdict.estimate.smallest_detectable:.{digits}f} bits between settings."
+    k = next((k for k in NEXT_SEEDS if k > min(len(verdict.seeds_a), len(verdict.seeds_b))), None)
+    if k is None:
+        return line
+    resolved = resolved_by(k, verdict.seed_sd, paired=verdict.method == "paired", text=(text.se**2, text.df))
+    return f"{line} With {k} seeds per setting, {resolved:.{digits}f} bits would be detectable."
+
+
+def _seeds(verdict: SettingsVerdict) -> str:
+    k_a, k_b = len(verdict.seeds_a), len(verdict.seeds_b)
+    if verdict.method == "paired":
+        return f"{k_a} paired seeds"
+    each = "one seed each" if k_a == k_b == 1 else f"{k_a} seeds each" if k_a == k_b else f"{k_a} and {k_b} seeds"
+    return f"{each}, unpaired" if verdict.method == "unpaired" else each
+
+
+def _size(estimate: Estimate) -> str:
+    """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073"."""
+    return _signed(estimate if estimate.difference > 0 else replace(estimate, difference=-estimate.difference), "")
+
+
+def _signed(estimate: Estimate, sign: str = "+z") -> str:
+    """Return the difference and its interval with signs, such as "-0.002 bits (-0.030 to +0.025"."""
+    low, high = estimate.interval
+    form = f"{sign}.{_digits(estimate)}f"
+    return f"{estimate.difference:{form}} bits ({low:{form}} to {high:{form}}"
+
+
+def _digits(estimate: Estimate) -> int:
+    """Return the number of decimal places, 3 to 9, that shows the first nonzero digit of the standard error."""
+    shown = estimate.se or abs(estimate.difference) or 1.0
+    return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))
 
 
 def more_seeds(comparison: Comparison) -> str:

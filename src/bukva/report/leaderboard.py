@@ -10,10 +10,9 @@ import pandas as pd
 
 from bukva.compare.comparison import SPLIT, Leaderboard, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.compare.statistics.wording import settings_line, signed
 from bukva.core.words import count
-from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, seconds_of
-from bukva.report.terminal import show, times_shown
+from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, seconds_of, settings_line
+from bukva.report.terminal import show, signed, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
 

@@ -13,7 +13,6 @@ from bukva.compare.comparison import compare
 from bukva.compare.groups import stage_seconds
 from bukva.compare.results import Result, as_checkout, default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
-from bukva.compare.statistics.wording import better_or_worse, signed
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.params import flatten
@@ -25,7 +24,7 @@ from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report import charts, comparison
 from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelty
-from bukva.report.terminal import cells, headline, percent
+from bukva.report.terminal import better_or_worse, cells, headline, percent, signed
 from bukva.text.collection import MISSING
 from bukva.text.ids import Nats, bits, load_splits
 from bukva.text.scores import CharScores, files_of

@@ -7,11 +7,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from bukva.compare.statistics.wording import better_or_worse
 from bukva.evaluation.compressors import ADAPTIVE, COMPRESSORS
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
+DIGITS = 3  # decimal places of bits
 SPLIT = "val"  # the split of the sentences; scores on test are only shown on request, and every display is counted
 
 
@@ -69,6 +69,17 @@ def table(
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
     """Format the bits per character of `row` for each of `splits`. A missing score becomes ""."""
     return [f"{row.bits[split]:z.3f}" if split in row.bits else "" for split in splits]
+
+
+def signed(bits: float, digits: int = DIGITS) -> str:
+    """Return a number of bits with its sign. Numbers that are rounded to 0 have a plus sign."""
+    return f"{bits:+z.{digits}f}"
+
+
+def better_or_worse(difference: float) -> str:
+    """Return for example "0.062 bits better than" for -0.062, or "as good as" if the difference is rounded to 0."""
+    size = f"{abs(difference):.{DIGITS}f}"
+    return "as good as" if not float(size) else f"{size} bits {'better' if difference < 0 else 'worse'} than"
 
 
 def percent(fraction: float | None) -> str:

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 import vl_convert
 
-from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import atomic_file, atomic_folder, write_json
 from bukva.core.words import count
 from bukva.report.charts import BITS, COLORS, GPT_COLOR, ROW, Spec, colors, to_spec, tooltips
 from bukva.report.page import STUDY
+from bukva.report.terminal import DIGITS
 
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
 LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn

@@ -140,11 +140,6 @@ class Authors:
     better: int
     worse: int
 
-    @property
-    def deciding(self) -> list[AuthorEffect]:
-        """The authors without whose works the verdict would change."""
-        return [effect for effect in self.effects if effect.without]
-
 
 def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[str]) -> Authors:
     """Compare two models on the works of each author, by their (G,) total losses in bits on `works`.
