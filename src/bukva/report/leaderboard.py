@@ -10,6 +10,7 @@ import pandas as pd
 
 from bukva.compare.comparison import SPLIT, Leaderboard, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
+from bukva.core.progress import quantity
 from bukva.core.words import count
 from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import show, signed, times_shown
@@ -69,7 +70,7 @@ def as_text(board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPL
             "scores": [score_of(setting, split) for split in splits],
             "verdict": verdict_of(row, board) if own else (),
             "changed": [] if setting is board.baseline else _changed(row["changed"]),
-            "cost": f"{_short(row['parameters'])} parameters, {_short(row['chars_seen'])} chars, "
+            "cost": f"{quantity(row['parameters'])} parameters, {quantity(row['chars_seen'])} chars, "
             f"{seconds_of(setting)} s",
         }
         for row, setting in zip(rows.to_dict("records"), rows["setting"], strict=True)
@@ -108,11 +109,6 @@ def _changed(params: dict[str, Any]) -> list[str]:
     items = [f"{key}={value}" for key, value in params.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return items[:MAX_CHANGED] + more or ["code"]
-
-
-def _short(n: int) -> str:
-    """Abbreviate a number. For example, 812,160 becomes "812k"."""
-    return f"{n / 1e6:.1f}M" if n >= 999_500 else f"{n / 1e3:.0f}k" if n >= 1000 else str(n)
 
 
 def sentences(board: Leaderboard) -> list[str]:
