@@ -77,17 +77,13 @@ def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_writte
     assert shared.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("file", "remedy"),
-    [(records.SHARED, f"Restore the file: `git checkout {records.SHARED}`"), (records.FILE, "Delete the file")],
-)
-def test_a_damaged_file_is_one_sentence(project, file, remedy):
-    (project / file).parent.mkdir()
-    for content in ("{", "{}", '{"groups": [{"k": 3}]}'):
-        (project / file).write_text(content)
-        with pytest.raises(BukvaError) as error:
-            records.floor("family", "val")
-        assert str(error.value) == f"{file} is not a valid noise floor file. {remedy}."
+@pytest.mark.parametrize("content", ["{", "{}", '{"groups": [{"k": 3}]}'])
+def test_a_damaged_file_is_one_sentence(project, content):
+    file = project / records.SHARED
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(BukvaError, match=rf"^{file} is not valid\. Restore or delete this file\."):
+        records.floor("family", "val")
 
 
 def test_each_text_has_its_own_count(project):

@@ -1,10 +1,7 @@
 """Keep the noise floor, and how often test scores were shown, also when experiments are removed.
 
-The noise floor is the standard deviation of the difference between two trainings that differ only in the seed. It is
-measured on seed groups: trainings that differ only in the seed. Commands write new groups to FILE, which git ignores,
-because a command that only shows results must not change the checkout. To share them, replace SHARED by a copy of FILE.
-
-Every command that shows test scores is counted, because a choice after many looks at test depends more on luck.
+The noise floor is measured on seed groups: trainings that differ only in the seed. New groups go to FILE, which git
+ignores, because a command that only shows results must not change the checkout. A copy at SHARED shares them.
 """
 
 import datetime
@@ -21,7 +18,6 @@ SHARED = Path("reports/noise_floor.json")  # tracked by git
 FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and the groups of this clone
 LOOKS = Path(".bukva/looks.json")  # digest of a test text -> how often its scores were shown
 DIGITS = 6  # decimal places of a standard deviation in bits
-REMEDIES = {SHARED: f"Restore the file: `git checkout {SHARED}`", FILE: "Delete the file"}
 
 Record = dict[str, Any]
 
@@ -29,7 +25,7 @@ Record = dict[str, Any]
 def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Collection[str] = ()) -> Floor:
     """Return the standard deviation between the scores of different seeds, pooled over seed groups.
 
-    The saved groups of `family` and those of `groups` are used, but none whose key is in `without`.
+    These are the saved groups of `family` and those of `groups`, but none whose key is in `without`.
     """
     known = [each for each in _merged(_saved(), groups) if each["family"] == family and each["group"] not in without]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
@@ -45,14 +41,11 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _saved() -> list[Record]:
-    saved: list[Record] = []
-    for file, remedy in REMEDIES.items():
-        path = project_root() / file
-        try:
-            saved += _merged(read_json(path)["groups"]) if path.exists() else []
-        except (ValueError, KeyError, TypeError):
-            raise BukvaError(f"{file} is not a valid noise floor file. {remedy}.") from None
-    return _merged(saved)
+    files = [path for path in (project_root() / SHARED, project_root() / FILE) if path.exists()]
+    try:
+        return _merged(record for path in files for record in read_json(path)["groups"])
+    except (ValueError, KeyError, TypeError):
+        raise BukvaError(f"{' or '.join(map(str, files))} is not valid. Restore or delete this file.") from None
 
 
 def _merged(saved: Iterable[Record], groups: Iterable[Setting] = ()) -> list[Record]:
@@ -85,13 +78,8 @@ def _record(group: Setting) -> Record:
 def looks_at_test(text: str, more: int = 0) -> int:
     """Add `more` to the number of times that scores on a test text were shown, and return it; `text` is its digest."""
     path = project_root() / LOOKS
-    try:
-        counts = dict(read_json(path)) if path.exists() else {}
-        n_looks = int(counts.get(text, 0)) + more
-    except (ValueError, TypeError):
-        raise BukvaError(
-            f"{path} is not valid. This file counts how often test scores were shown. Delete it to count from 0 again."
-        ) from None
+    counts = read_json(path) if path.exists() else {}
+    n_looks = int(counts.get(text, 0)) + more
     if more:
         write_json(path, {**counts, text: n_looks})
     return n_looks
