@@ -54,13 +54,11 @@ class Comparison:
 
 
 def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
-    """Compare each experiment in `names` with the first one. The p-values are corrected for the number of comparisons.
+    """Compare each experiment in `names` with the first one, corrected for the number of comparisons.
 
-    Each experiment is represented by its mean score over all trainings that differ from it only in the seed, or over
-    those with one of `seeds`. But if all experiments in `names` differ only in the seed, each is compared alone.
-
-    BukvaError is raised, with the reason, if a name is unknown or has no complete result; if the model, the split or a
-    training with one of `seeds` does not exist; or if the scores cannot be compared.
+    An experiment stands for all trainings that differ from it only in the seed, or for those with one of `seeds`. But
+    if all experiments differ only in the seed, each is compared alone. BukvaError: a name is unknown or has no complete
+    result, a model, split or seed does not exist, or the scores cannot be compared.
     """
     results = results_of(names)
     for result in results:
@@ -89,7 +87,7 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
 
 
 def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
-    """Compare B with A for each pair (A, B), as `compare_two` does. The p-values are corrected for their number."""
+    """Compare B with A for each pair (A, B), corrected for the number of pairs."""
     compared = [compare_two(a, b, split, floor) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
     return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
@@ -116,7 +114,7 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
     """Return the parameters that differ between two results, by dotted name, as (value in A, value in B).
 
-    A value is None if A or B does not have the parameter. The seed of the compared model is left out.
+    A missing parameter has the value None. The seed of the compared model is left out.
     """
     params_a, params_b = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*params_a, *params_b]) if key != seed_name(model)]
@@ -124,10 +122,7 @@ def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any
 
 
 def changed_code(a: Result, b: Result, model: str) -> list[str]:
-    """Return the paths of the files and folders that differ between A and B and that affect the scores of the model.
-
-    These are the inputs of its training, of all stages before that, and of stage evaluate.
-    """
+    """Return the inputs that differ between A and B: of the training, of all stages before it, and of evaluate."""
     stage = trained_models()[model].stage
     code_a, code_b = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
     return sorted(path for path in code_a.keys() | code_b.keys() if code_a.get(path) != code_b.get(path))
@@ -179,7 +174,7 @@ def _remarks(a: Setting, b: Setting, split: str, verdict: SettingsVerdict, *, sa
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """The best of several settings, which looks better than it is because it was chosen by its score."""
+    """The best of several settings. It looks better than it is, because it was chosen by its score."""
 
     best: Setting
     n_settings: int  # from which the best one was chosen, without the baseline
@@ -194,15 +189,14 @@ class Winner:
 class Leaderboard:
     """All settings, and what can be said about the best one.
 
-    `table` has one row per setting. The settings that were scored on the val text of the baseline come first, and those
-    of each text are sorted from the best to the worst. The columns:
+    `table` has one row per setting. The settings with the val text of the baseline come first, and those of each text
+    are sorted from the best to the worst. The columns:
         setting, text: the setting, and the digest of its val text.
         experiments, also: the name of the first experiment of each training, and the other names.
         changed: parameters that differ from the baseline, by dotted name, with the values of this setting.
         val: bits per character on val of each training.
-        comparison: comparison with the baseline on val, corrected for the number of compared settings; None for the
-            baseline and for settings that cannot be compared.
-        refusal: message that says why a setting on the same text cannot be compared, or "".
+        comparison: with the baseline on val; None for the baseline and for settings that cannot be compared.
+        refusal: why a setting on the same text cannot be compared, or "".
         seeds, parameters, chars_seen, seconds: the seeds, and the cost of one training (see `Setting`).
     """
 
@@ -221,7 +215,7 @@ class Leaderboard:
 def leaderboard(baseline: str, model: str) -> Leaderboard:
     """Rank all experiments, including `baseline`, by the score of `model` on val.
 
-    BukvaError is raised if the baseline is unknown, has no complete result, or has no model with this name.
+    BukvaError: the baseline is unknown, has no complete result, or has no model with this name.
     """
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:

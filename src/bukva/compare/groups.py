@@ -1,8 +1,8 @@
 """Group experiment results into settings. The results of one setting differ only in the seed of the compared model.
 
-Two results belong to one setting if these are equal: the parameters of the training and of all stages before it, except
-its seed; the digests of the code, pinned packages and texts that these stages read; and `COMPARABLE`. So an edited
-comment in the code of the model makes another setting, and another seed of the bigram makes none of the GPT.
+Equal are the parameters of the training and of all stages before it, except its seed; the digests of the code, pinned
+packages and texts that these stages read; and `COMPARABLE`. So an edited comment in the code of the model makes another
+setting, and another seed of the bigram makes none of the GPT.
 """
 
 from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ class Member:
 class Setting:
     """All trainings of a model with the same parameters and code, sorted by seed.
 
-    Two trainings with the same seed are two members if their numerics differ.
+    Trainings with the same seed are two members if their numerics differ.
     """
 
     name: str  # that the user gave; by default, the first name of the first member
@@ -117,7 +117,7 @@ class Setting:
 
 
 def groups(results: Iterable[Result], model: str) -> list[Setting]:
-    """Group results that differ only in the seed of `model`. Return the groups in the order of their first results.
+    """Group results that differ only in the seed of `model`, in the order of their first results.
 
     Results that are incomplete or have no scores of `model` are skipped.
     """
@@ -193,10 +193,9 @@ def check_has(result: Result, model: str, split: str) -> None:
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:
-    """Return a message that says why the scores of two results cannot be compared, or "" if they can.
+    """Return why the scores of two results cannot be compared, or "" if they can.
 
-    With different tokenizers, windows and alphabets are not checked: the length of a window is counted in ids, and only
-    the tokenizer `char` has an alphabet.
+    Windows and alphabets of different tokenizers may differ, because a window is counted in ids.
     """
     names = f"{b.revision.name} and {a.revision.name}"
     if a.about["text"][split] != b.about["text"][split]:

@@ -1,11 +1,10 @@
 """Test changes of a model one after another, and keep those that improve its score (`bukva judge`).
 
-Each tested change is a try: an experiment that is compared with the baseline. A try that is kept is the baseline of the
-next try. A try is trained with 1, 2, 4 or 8 seeds, depending on how soon the verdict is clear (`statistics.judging`).
+Each change is a try: an experiment that is compared with the baseline. A try that is kept is the baseline of the next
+one. A try is trained with 1, 2, 4 or 8 seeds, depending on how soon the verdict is clear (`statistics.judging`).
 
-The ledger is a file of JSON lines with every try and its verdict. Lines are only appended. Git tracks the file, so
-everybody can see how many tries there were. A copy in .bukva survives the `git checkout` or `git reset` with which a
-loop undoes a try.
+The ledger is a file of JSON lines with every try and its verdict, to which lines are only appended. Git tracks it, and
+a copy in .bukva survives the `git checkout` or `git reset` with which a loop undoes a try.
 """
 
 import json
@@ -178,8 +177,8 @@ def _append(event: str, values: Mapping[str, Any]) -> Ledger:
 def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
-    BukvaError is raised before the training if `level` is not between 0 and 1, an experiment has no result, or
-    `tried`, the experiment that will be judged first, changes more than a try may.
+    BukvaError before the training: `level` is not between 0 and 1, an experiment has no result, or `tried`, which will
+    be judged first, changes more than a try may.
     """
     if not 0 < level < 1:
         raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
@@ -198,9 +197,9 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
-    If the same parameters and code were tested before, return the old verdict. An experiment that is kept becomes the
-    baseline, and is trained with further seeds until it has 8. BukvaError is raised if the experiment cannot be judged,
-    another one has no verdict yet, the ledger is closed, or a training fails.
+    A change that was tested before keeps its verdict. A try that is kept becomes the baseline, and is trained with
+    further seeds until it has 8. BukvaError: the experiment cannot be judged, another try is open, the ledger is
+    closed, or a training fails.
     """
     waiting = ledger.open.trained if ledger.open else None
     # a commit may have given the name of a try without a verdict to another result
@@ -249,9 +248,9 @@ def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
 
 
 def selection_bias(ledger: Ledger) -> float:
-    """Return an upper limit of the part of the gain on val that may be due to chance, in bits per character.
+    """Return an upper limit of the luck in the gain on val, in bits per character; 0 before the first verdict.
 
-    The limit assumes that all decided tries are equally good. It is 0 if no try has been decided.
+    The limit assumes that all decided tries are equally good.
     """
     # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
     errors = [each.text_se for each in ledger.decided]
@@ -261,7 +260,7 @@ def selection_bias(ledger: Ledger) -> float:
 def finish(ledger: Ledger) -> Comparison:
     """Compare the current baseline with the first baseline on the test split, and close the ledger file.
 
-    BukvaError is raised if no try was kept, a try has no verdict yet, or the scores on test are missing.
+    BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
     """
     _check_none_open(ledger)
     if ledger.baseline.key == ledger.first.key:

@@ -68,9 +68,9 @@ class Result:
 
 
 def results_of(names: Sequence[str]) -> list[Result]:
-    """Return the complete result of each name. Scores that are not in DVC's cache are fetched from the DVC remote.
+    """Return the complete result of each name, with scores from DVC's cache or remote.
 
-    The BukvaError about a result that is not complete contains the command that produces it.
+    A BukvaError contains the command that produces the result.
     """
     results = read_results(map(_with_results, names))
     scores, why = paths()["scores"], ""
@@ -88,7 +88,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
 def default_baseline() -> str:
     """Return the first of HEAD, the experiment `baseline` and `workspace` that has a complete result.
 
-    BukvaError is raised if only the workspace is left, and it contains the results of another experiment.
+    BukvaError: only the workspace is left, and it contains the results of another experiment.
     """
     for name in ("HEAD", baseline.NAME):
         with contextlib.suppress(BukvaError):  # the name is unknown
@@ -168,9 +168,8 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Check whether a new run in this checkout, on this machine, would give exactly the same result.
 
-    The code and data of the result are compared with the checkout, and the versions, processor, precision and threads
-    of its GPT with `numerics`, those of this machine. Return a phrase for each difference, and the command that runs
-    the experiment again. Parameters are not compared, because this command sets them.
+    `numerics` are the versions, processor, precision and threads of this machine. Return a phrase for each difference
+    in code, data or numerics, and the command that runs the experiment again with its parameters.
     """
     [result] = read_results([resolve(name)])
     stages = [stage for stage in recorded_stages() if stage in result.lock]
@@ -196,9 +195,9 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
 def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
     """Yield a folder with the outputs `needed` of a revision, at the same paths as in the project.
 
-    For the current checkout, it is the project. Otherwise, it is a temporary folder with links to DVC's cache and
-    copies of the files that git tracks. Outputs that the revision does not have are left out. BukvaError is raised if
-    the files of an output are not in git, not in DVC's cache, and not on the DVC remote.
+    It is the project itself, or a temporary folder with links to DVC's cache and copies of the files that git tracks.
+    Outputs that the revision does not have are left out. BukvaError: an output is not in git, DVC's cache or its
+    remote.
     """
     if result.revision.is_workspace:
         yield project_root()

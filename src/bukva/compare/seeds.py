@@ -37,8 +37,8 @@ DECIDE_BEFORE = (
 def queue_seeds(n: int, model: str) -> Iterator[str]:
     """Queue experiments that differ from the checkout only in the seed of `model`, until there are `n` seeds.
 
-    Seeds of finished, running and queued experiments count. New seeds count up from the seed in params.yaml. Yield a
-    line to print after each step. BukvaError is raised before anything is queued, or if DVC rejects an experiment.
+    Finished, running and queued seeds count, and new ones count up from the seed in params.yaml. Yield a line to print
+    after each step. BukvaError is raised before anything is queued, or if DVC rejects an experiment.
     """
     if n < LEAST:
         raise BukvaError(f"At least {LEAST} seeds are needed; got N={n}.")

@@ -70,10 +70,7 @@ def quantile(probability: float, df: float) -> float:
 
 
 def satterthwaite(parts: Sequence[Part]) -> float:
-    """Return the degrees of freedom of a sum V of estimated variances V_i: V^2 / sum_i(V_i^2 / df_i).
-
-    If V is 0, the result is the smallest df_i. Source: Satterthwaite 1946.
-    """
+    """Return the degrees of freedom of a sum V of variances V_i: V^2 / sum_i(V_i^2 / df_i) (Satterthwaite 1946)."""
     total = sum(variance for variance, _ in parts)
     if total == 0:
         return min(df for _, df in parts)
@@ -86,8 +83,7 @@ CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no va
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
     """Return the smallest true difference that 80 % of comparisons of two settings with k >= 2 seeds each detect.
 
-    sd: standard deviation of the score of one training or, if the trainings are `paired` by seed, of the difference
-        between two trainings with the same seed.
+    sd: standard deviation of the score of one training or, if the trainings are `paired` by seed, of their difference.
     text: variance from the choice of the text, and its degrees of freedom.
     """
     seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))
@@ -121,10 +117,7 @@ class Floor:
 
 
 def pool(floors: Iterable[Floor]) -> Floor:
-    """Pool the standard deviations of several seed groups, whose mean scores may differ.
-
-    All groups must have the same held-out text, model and optimizer.
-    """
+    """Pool the standard deviations of seed groups with the same held-out text, model and optimizer."""
     floors = list(floors)
     df = sum(floor.df for floor in floors)
     return Floor((sum(floor.df * floor.sd**2 for floor in floors) / df) ** 0.5 if df else 0.0, df)

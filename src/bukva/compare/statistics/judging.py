@@ -79,8 +79,7 @@ def decide(
 ) -> Look:
     """Test a try until there is a verdict. Return the last look, with the smallest p-value of all looks that may keep.
 
-    `measured` has the arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds. Elements after the verdict are
-    not read, so an iterator can train the seeds as they are needed.
+    `measured` yields the arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds, as they are needed.
     """
     p = 1.0
     for text, tried in measured:
@@ -99,9 +98,8 @@ def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
-    """Return the significance level of the next try.
+    """Return the significance level of the next try, from the p-values of all tries so far and which were kept.
 
-    ps, kept: p-value of each earlier try, and whether it was kept.
     level: upper limit of the false discovery rate, such as 0.1.
     """
     # spent[t]: number of tries among the first t that cost something

@@ -67,8 +67,8 @@ class SettingsVerdict:
 def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
     """Compare settings B with settings A.
 
-    floor: standard deviation between seeds of settings with the same held-out text, model and optimizer. It is used if
-        A or B has fewer than three seeds. If it is then None or unknown, the verdict is "cannot tell".
+    floor: standard deviation between seeds of settings with the same held-out text, model and optimizer, for fewer than
+        three seeds of A or B. Without it, the verdict is then "cannot tell".
     pairable: whether A and B have the same numerics, and the same initial weights for the same seed.
     """
     a, b, method = _choose_seeds(a, b, floor, pairable)
@@ -137,7 +137,7 @@ SIGNED = ("better", "worse", "probably better", "probably worse")
 def holm(ps: Sequence[float]) -> list[float]:
     """Correct m p-values for m tests (Holm 1979), and return them in the order of `ps`.
 
-    If corrected p-values below 0.05 are called significant, the probability of any false positive is at most 5 %.
+    Among corrected p-values below 0.05, the probability of any false positive is at most 5 %.
     """
     m, highest = len(ps), 0.0
     corrected = [0.0] * m

@@ -37,10 +37,7 @@ class Units:
     def of(cls, chars: npt.ArrayLike) -> "Units":
         """Divide a text into its works, or into 20 equal segments if it has fewer than 6 effective works.
 
-        chars: (W,) number of characters of each work.
-
-        Raises:
-            BukvaError: the text has fewer than 6 effective works and fewer than 20 characters.
+        chars: (W,) number of characters of each work. BukvaError: there are fewer than 20 characters.
         """
         works = cls.works(chars)
         if works.effective >= MIN_EFFECTIVE_WORKS:
