@@ -34,7 +34,7 @@ from typing import Any
 import psutil
 
 from bukva.core.errors import message_for
-from bukva.core.files import atomic_file, project_root
+from bukva.core.files import atomic_file, project_root, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
 from bukva.core.schema import Params
@@ -186,15 +186,15 @@ class JournalWriter:
         """Log a text as an artifact that exists only in the journal. An earlier artifact of this name is replaced."""
         with self._errors_reported():
             if self.journal:
-                unfinished, kept = self.journal.folder / "unfinished", self.journal.folder / ARTIFACTS / name
-                kept.parent.mkdir(exist_ok=True)
-                unfinished.write_text(content, encoding="utf-8")
-                unfinished.replace(kept)  # so a killed stage leaves no half text
+                write_text(self.journal.folder / ARTIFACTS / name, content)
                 self._write("artifact", path=name, source="")
 
     def model(self, name: str, folder: Path) -> None:
         """Log the folder of a trained model, the code of bukva and the required packages."""
-        self._write("model", folder, name=name, requirements=requirements())
+        with self._errors_reported():
+            if self.journal:
+                _pack_code(self.journal.folder / CODE)
+                self._write("model", folder, name=name, requirements=requirements())
 
     def replace_finished(self) -> None:
         """Mark the last execution of this stage as killed if it has finished, because this one only writes its outputs.
@@ -228,8 +228,6 @@ class JournalWriter:
             if linked:
                 _link(linked, self.journal.folder / ARTIFACTS / linked.name)
                 content |= {"path": linked.name, "source": linked.as_posix()}
-            if record == "model":
-                _pack_code(self.journal.folder / CODE)
             self._file.write(_line(record, content))
 
     @contextlib.contextmanager
@@ -323,44 +321,41 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
     publish sends it.
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
+    live = ("live", str(log.journal.folder)) if log.journal else ()
     is_training = stages()[stage].kind == "training"
-    sender = _start_sender(log) if is_training else None
+    sender = _start_sender(*live) if live and is_training else None
     status, why = "FINISHED", ""
     try:
         with sigterm_raises():
             yield log
     except BaseException as error:
-        status, why = _status_after(error)
+        match error:
+            case KeyboardInterrupt() | SystemExit(code=130 | 143):  # exit statuses of a shell for Ctrl-C and SIGTERM
+                status, why = "KILLED", "Interrupted."
+            case SystemExit(code=None | 0):
+                pass
+            case _:
+                status, why = "FAILED", why_failed(error)
         raise
     finally:
         log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
         log.end(status, why)
-        if log.journal and (is_training or status != "FINISHED"):
-            sender = sender or _start_sender(log)
+        if live and (is_training or status != "FINISHED"):
+            sender = sender or _start_sender(*live)
             if sender is None or fails_within(sender, WAIT_SECONDS):
                 print(f"MLflow is missing results of {stage}. {REMEDY}", file=sys.stderr)
 
 
 def start_sync() -> None:
     """Start a process that sends all journals to MLflow. If it cannot start, a later `bukva sync` sends them."""
-    with contextlib.suppress(OSError):
-        leave_running(start_detached("bukva.tracking.sync"))
+    if sender := _start_sender():
+        leave_running(sender)
 
 
-def _start_sender(log: JournalWriter) -> subprocess.Popen[bytes] | None:
+def _start_sender(*arguments: str) -> subprocess.Popen[bytes] | None:
     with contextlib.suppress(OSError):  # for example, the user may start no more processes
-        return start_detached("bukva.tracking.sync", "live", str(log.journal.folder)) if log.journal else None
+        return start_detached("bukva.tracking.sync", *arguments)
     return None
-
-
-def _status_after(error: BaseException) -> tuple[str, str]:
-    match error:
-        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # exit statuses of a shell for Ctrl-C and SIGTERM
-            return "KILLED", "Interrupted."
-        case SystemExit(code=None | 0):
-            return "FINISHED", ""
-        case _:
-            return "FAILED", why_failed(error)
 
 
 def why_failed(error: BaseException) -> str:
