@@ -30,9 +30,9 @@ def test_settings_are_sorted_by_val_seeds_are_folded_and_verdicts_are_corrected_
     board = sweep(known, [0.3, -0.3, 0.001], seeds=(1, 2, 3))
     assert board.floor.df == 4 + 3 * 2
     [rows] = board.texts
-    found = {row.changed.get("model.n_head"): row for row in rows.itertuples()}
+    found = {row.changed.get("model.n_head"): row for row in rows}
     assert [*found][::3] == [2, 1]
-    assert {heads: row.experiments for heads, row in found.items()} == {
+    assert {heads: row.setting.names for heads, row in found.items()} == {
         2: ["c1", "c2", "c3"],
         None: ["base1", "base2", "base3", "base4", "HEAD"],
         8: ["d1", "d2", "d3"],
@@ -68,7 +68,8 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
     for name, changes in {"HEAD": {}, "other seed of samples": {"sample.seed": 5}, "the same": {}}.items():
         known(name, changes)
     board = leaderboard("HEAD", "gpt")
-    assert board.table["also"].tolist() == [["other seed of samples", "the same"]]
+    [[row]] = board.texts
+    assert row.setting.other_names == ["other seed of samples", "the same"]
     said = sentences(board)
     assert (
         "other seed of samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said
@@ -132,7 +133,7 @@ def test_one_training_under_several_names_is_one_row_with_all_of_them(known):
     for name, seed in (("elfin-vent", 7), ("gushy-jaws", 7), ("third", 8)):
         known(name, {"model.n_head": 1, "train_gpt.seed": seed}, effect=0.1)
     board = leaderboard("HEAD", "gpt")
-    _, rows = table(board, board.table)
+    _, rows = table(board, board.texts[0])
     assert [row[0] for row in rows] == ["HEAD", "elfin-vent (2 seeds), also gushy-jaws, third"]
     row = to_json(board, ["val"])["rows"][1]
     assert (row["experiments"], row["also"]) == (["elfin-vent", "third"], ["gushy-jaws"])
@@ -145,8 +146,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     waiting = SimpleNamespace(name="next", why="queued")
     monkeypatch.setattr("bukva.compare.comparison.unfinished", lambda: [waiting])
     board = leaderboard("HEAD", "gpt")
-    assert sorted(board.table["experiments"]) == [["HEAD"], ["window"]]
-    assert board.table["comparison"].tolist() == [None, None]
+    assert [(row.setting.name, row.comparison) for row in board.texts[0]] == [("HEAD", None), ("window", None)]
     said = "\n".join(sentences(board))
     assert (
         "window was not compared with the baseline. window and HEAD cannot be compared, because they were scored with"

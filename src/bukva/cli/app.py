@@ -132,10 +132,10 @@ def experiments(
     board = leaderboard(baseline or default_baseline(), model)
     if test:
         check_has(board.baseline.result, model, "test")
-    digests = [rows["setting"].iloc[0].result.about["text"].get("test", "") for rows in board.texts]
+    digests = [rows[0].setting.result.about["text"].get("test", "") for rows in board.texts]
     seen, *_ = [records.looks_at_test(digest, more=int(test and digest != "")) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
-    if records.merge(board.table["setting"]):
+    if records.merge(row.setting for rows in board.texts for row in rows):
         copy = f"cp {records.FILE} {records.SHARED}"
         print(
             f"Scores of new seeds were saved in {records.FILE}. To share them: `{copy}`. Then commit {records.SHARED}.",

@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bukva.compare import records
 from bukva.compare.groups import Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
@@ -186,30 +185,26 @@ class Winner:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaderboard:
-    """All settings, and what can be said about the best one.
+class Row:
+    """A setting on the leaderboard."""
 
-    `table` has one row per setting. The settings with the val text of the baseline come first, and those of each text
-    are sorted from the best to the worst. The columns:
-        setting, text: the setting, and the digest of its val text.
-        experiments, also: the name of the first experiment of each training, and the other names.
-        changed: parameters that differ from the baseline, by dotted name, with the values of this setting.
-        val: bits per character on val of each training.
-        comparison: with the baseline on val; None for the baseline and for settings that cannot be compared.
-        refusal: why a setting on the same text cannot be compared, or "".
-        seeds, parameters, chars_seen, seconds: the seeds, and the cost of one training (see `Setting`).
-    """
+    setting: Setting
+    changed: Mapping[
+        str, Any
+    ]  # parameters that differ from the baseline, by dotted name, with the values of the setting
+    comparison: Comparison | None  # with the baseline on val; None for the baseline, and if they cannot be compared
+    refusal: str  # why a setting that was scored on the text of the baseline cannot be compared, or ""
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """All settings, and what can be said about the best one."""
 
     baseline: Setting
-    table: pd.DataFrame
+    texts: Sequence[Sequence[Row]]  # the rows of each val text, from the best to the worst; that of the baseline first
     winner: Winner | None  # None if fewer than two settings were compared, or if none is better than the baseline
     floor: Floor  # from which the noise floor on val is computed
     without_result: Sequence[tuple[str, str]]  # name and reason of each experiment that has no complete result
-
-    @property
-    def texts(self) -> list[pd.DataFrame]:
-        """Return the rows of each val text, beginning with the val text of the baseline."""
-        return [rows for _, rows in self.table.groupby("text", sort=False)]
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
@@ -231,24 +226,14 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     }
     pairs = [(first, setting) for setting in settings[1:] if refusals.get(setting.key) == ""]
     compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
-    order = list(dict.fromkeys(map(_text, settings)))
-    rows = [
-        {
-            "setting": setting,
-            "text": _text(setting),
-            "experiments": setting.names,
-            "also": [name for name in setting.other_names if name not in setting.names],
-            "changed": {key: value for key, (_, value) in changed_params(first.result, setting.result, model).items()},
-            SPLIT: setting.scores(SPLIT),
-            "comparison": compared.get(setting.key),
-            "refusal": refusals.get(setting.key, ""),
-            **{name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")},
-        }
-        for setting in sorted(settings, key=lambda setting: (order.index(_text(setting)), _mean(setting)))
-    ]
+    texts: dict[str, list[Row]] = {_text(setting): [] for setting in settings}
+    for setting in sorted(settings, key=_mean):
+        changed = {key: value for key, (_, value) in changed_params(first.result, setting.result, model).items()}
+        row = Row(setting, changed, compared.get(setting.key), refusals.get(setting.key, ""))
+        texts[_text(setting)].append(row)
     return Leaderboard(
         baseline=first,
-        table=pd.DataFrame(rows, dtype=object),  # not float, which would turn None into NaN
+        texts=list(texts.values()),
         winner=_winner(first, [comparison.b for comparison in compared.values()], floor),
         floor=floor,
         without_result=[

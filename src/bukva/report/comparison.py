@@ -229,8 +229,13 @@ def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
         "name": setting.name,
         "experiments": [list(member.names) for member in setting.members],
         "bits_per_char": setting.scores(split),
-        **{name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")},
+        **costs(setting),
     }
+
+
+def costs(setting: Setting) -> dict[str, Any]:
+    """Return the seeds and the cost of one training for JSON output."""
+    return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
 
 
 def score_of(setting: Setting, split: str) -> str:

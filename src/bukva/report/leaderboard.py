@@ -2,17 +2,15 @@
 
 import json
 import shlex
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
-
-from bukva.compare.comparison import SPLIT, Leaderboard, Winner
+from bukva.compare.comparison import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
 from bukva.core.words import count
-from bukva.report.comparison import COMMAND, SEEDS, more_seeds, score_of, seconds_of, settings_line
+from bukva.report.comparison import COMMAND, SEEDS, costs, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import show, signed, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
@@ -37,18 +35,18 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         show(title, *table(board, rows, splits), [best_of(rows)], justify="left")
 
 
-def text_name(rows: pd.DataFrame) -> str:
+def text_name(rows: Sequence[Row]) -> str:
     """Describe the text on which all `rows` were scored: the corpus, its source, and its number of val characters."""
-    result = rows["setting"].iloc[0].result
+    result = rows[0].setting.result
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
     name = f"{download['corpus']} ({download[source]})" if source else download["corpus"]
     return f"{name}, {count(result.characters.chars[SPLIT].sum(), 'character')} of {SPLIT}"
 
 
-def best_of(rows: pd.DataFrame) -> str:
+def best_of(rows: Sequence[Row]) -> str:
     """Return a sentence about the best of the settings that were scored on another text than the baseline."""
-    best = rows["setting"].iloc[0]
+    best = rows[0].setting
     which = f"Best of {len(rows)}" if len(rows) > 1 else "The only setting"
     return (
         f"{which} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
@@ -56,29 +54,33 @@ def best_of(rows: pd.DataFrame) -> str:
     )
 
 
-def as_text(board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPLIT,)) -> list[dict[str, Any]]:
+def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)) -> list[dict[str, Any]]:
     """Return `rows` of the leaderboard as text, for the terminal and for pages.
 
     Each result has the `names` of the experiments, `n_seeds`, the `scores` on `splits`, the `verdict` (a pair, see
     `verdict_of`, or empty for other texts than the baseline's), the `changed` parameters and the `cost`.
     """
-    own = board.baseline in rows["setting"].tolist()
-    return [
-        {
-            "names": [setting.names[0], *setting.other_names],
-            "n_seeds": len(setting.seeds),
-            "scores": [score_of(setting, split) for split in splits],
-            "verdict": verdict_of(row, board) if own else (),
-            "changed": [] if setting is board.baseline else _changed(row["changed"]),
-            "cost": f"{quantity(row['parameters'])} parameters, {quantity(row['chars_seen'])} chars, "
-            f"{seconds_of(setting)} s",
-        }
-        for row, setting in zip(rows.to_dict("records"), rows["setting"], strict=True)
-    ]
+    lines = []
+    for row in rows:
+        setting, items = row.setting, [f"{key}={value}" for key, value in row.changed.items()]
+        more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
+        chars = f"{quantity(setting.parameters)} parameters, {quantity(setting.chars_seen)} chars"
+        lines.append(
+            {
+                "names": [setting.names[0], *setting.other_names],
+                "n_seeds": len(setting.seeds),
+                "scores": [score_of(setting, split) for split in splits],
+                "verdict": verdict_of(row, board) if rows is board.texts[0] else (),
+                # if no parameter differs, the code does
+                "changed": [] if setting is board.baseline else items[:MAX_CHANGED] + more or ["code"],
+                "cost": f"{chars}, {seconds_of(setting)} s",
+            }
+        )
+    return lines
 
 
 def table(
-    board: Leaderboard, rows: pd.DataFrame, splits: Sequence[str] = (SPLIT,)
+    board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the cells of the table that the terminal shows."""
     lines = as_text(board, rows, splits)
@@ -93,36 +95,28 @@ def table(
     return ["experiment", *splits, *compared, "changed", "cost"], cells
 
 
-def verdict_of(row: Mapping[Hashable, Any], board: Leaderboard) -> tuple[str, str]:
+def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
     """Return a row's difference from the baseline in bits per character, and its verdict.
 
     An example is ("-0.031", "better"). If the row was not compared with the baseline, the difference is "" and the
     verdict is "baseline" or "not compared".
     """
-    if row["comparison"]:
-        return signed(row["comparison"].verdict.difference), row["comparison"].verdict.verdict
-    return "", "baseline" if row["setting"] is board.baseline else "not compared"
-
-
-def _changed(params: dict[str, Any]) -> list[str]:
-    """Format at most MAX_CHANGED parameters as "key=value", and count the others. If none differs, the code does."""
-    items = [f"{key}={value}" for key, value in params.items()]
-    more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
-    return items[:MAX_CHANGED] + more or ["code"]
+    if row.comparison:
+        return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
+    return "", "baseline" if row.setting is board.baseline else "not compared"
 
 
 def sentences(board: Leaderboard) -> list[str]:
     """Return the sentences below the table: verdicts, the best setting, the noise floor, and what has no result."""
-    own = board.texts[0]
-    n_compared = int(own["comparison"].notna().sum())
-    lines = []
+    n_compared = sum(row.comparison is not None for row in board.texts[0])
+    settings, lines = [row.setting for rows in board.texts for row in rows], []
     same = [
         f"{name} has the same training and scores as {member.names[0]}. The two differ only in {changed}."
-        for setting in board.table["setting"]
+        for setting in settings
         for member in setting.members
         for name, changed in member.differing.items()
     ]
-    if len(board.table) == 1 and not same:
+    if len(settings) == 1 and not same:
         lines.append(
             "Only the baseline has a result yet. Run an experiment, for example `dvc exp run -S model.n_head=8`."
         )
@@ -138,9 +132,7 @@ def sentences(board: Leaderboard) -> list[str]:
     else:
         lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`.")
     lines += [
-        f"{setting.name} was not compared with the baseline. {refusal}"
-        for setting, refusal in zip(own["setting"], own["refusal"], strict=True)
-        if refusal
+        f"{row.setting.name} was not compared with the baseline. {row.refusal}" for row in board.texts[0] if row.refusal
     ]
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in board.without_result:
@@ -170,7 +162,7 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     """Return the leaderboard, with the scores on `splits`, as a dictionary for JSON output."""
     winner = board.winner
-    texts = [{"text": text_name(rows), "rows": _rows_json(rows, splits)} for rows in board.texts]
+    texts = [{"text": text_name(rows), "rows": [_row_json(row, splits) for row in rows]} for rows in board.texts]
     return {
         "model": board.baseline.model,
         "baseline": board.baseline.name,
@@ -189,14 +181,14 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _rows_json(rows: pd.DataFrame, splits: Sequence[str]) -> list[dict[Hashable, Any]]:
-    shown = rows.drop(columns=["setting", "text", "comparison"]).to_dict("records")
-    return [
-        {
-            **row,
-            **{split: setting.scores(split) for split in splits},
-            "verdict": comparison.verdict.to_json() if comparison else None,
-            "refusal": row["refusal"] or None,
-        }
-        for row, setting, comparison in zip(shown, rows["setting"], rows["comparison"], strict=True)
-    ]
+def _row_json(row: Row, splits: Sequence[str]) -> dict[str, Any]:
+    setting = row.setting
+    return {
+        "experiments": setting.names,
+        "also": [name for name in setting.other_names if name not in setting.names],
+        "changed": row.changed,
+        **{split: setting.scores(split) for split in splits},
+        **costs(setting),
+        "verdict": row.comparison.verdict.to_json() if row.comparison else None,
+        "refusal": row.refusal or None,
+    }

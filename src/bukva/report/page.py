@@ -13,7 +13,7 @@ import pandas as pd
 import vl_convert
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from bukva.compare.comparison import SPLIT, Leaderboard, leaderboard
+from bukva.compare.comparison import SPLIT, Leaderboard, Row, leaderboard
 from bukva.compare.judge import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
@@ -106,8 +106,9 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
         BukvaError: the baseline has no result. The message says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
-    ranked = [row for row in board.texts[0].to_dict("records") if not row["refusal"]]
-    best, name, mean = ranked[0]["setting"], board.baseline.name, fmean(ranked[0][SPLIT])
+    ranked = [row for row in board.texts[0] if not row.refusal]
+    best, name = ranked[0].setting, board.baseline.name
+    mean = fmean(best.scores(SPLIT))
     difference, verdict = board_text.verdict_of(ranked[0], board)
     gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
     many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""
@@ -138,25 +139,27 @@ def judged_tries() -> dict[str, Any] | None:
     return {"chart": judge.chart(ledger), "sentence": judge.sentence(ledger)}
 
 
-def _text(board: Leaderboard, rows: pd.DataFrame, *, served: bool) -> dict[str, Any]:
+def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
     """Return the table and the charts of the settings that were scored on one text."""
     lines = board_text.as_text(board, rows)
     for line in lines:
         line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
     scores = pd.DataFrame(
         {
-            "label": [setting.name for setting in rows["setting"]],
-            "changed": [", ".join(f"{key}={value}" for key, value in changed.items()) for changed in rows["changed"]],
-            "seed": rows["seeds"],
+            "label": row.setting.name,
+            "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
+            "seed": member.seed,
             "colour": charts.GPT_COLOR,
-            "bits": rows[SPLIT],
+            "bits": bits,
         }
-    ).explode(["seed", "bits"])  # a row for each seed
+        for row in rows
+        for member, bits in zip(row.setting.members, row.setting.scores(SPLIT), strict=True)
+    )
     # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
     losses = pd.DataFrame(
-        {"model": setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
-        for setting, color in zip(rows["setting"], charts.SERIES, strict=False)
-        for step, chars, nats in setting.result.curves[MODEL]
+        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        for row, color in zip(rows, charts.SERIES, strict=False)
+        for step, chars, nats in row.setting.result.curves[MODEL]
     )
     described = f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
     return {
