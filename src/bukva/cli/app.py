@@ -1,7 +1,7 @@
 """Define the command `bukva`. Subcommands import slow packages themselves, so that `bukva --help` answers quickly."""
 
 import contextlib
-import shlex
+import os
 import sys
 import time
 from functools import partial
@@ -51,12 +51,10 @@ def main() -> None:
 
 def _run() -> None:
     prepare_torch()
+    os.chdir(project_root())  # the user may be in a folder below it
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        root = project_root()
-        go = [] if root == Path.cwd().resolve() else [f"cd {shlex.quote(str(root))}"]
-        restore = [] if (root / PARAMS).exists() else [f"git checkout HEAD {PARAMS}"]
-        is_clone = (root / "dvc.yaml").is_file()
-        remedy = f"Run `{' && '.join(go + restore)}`." if is_clone else "Change to the folder of a clone of bukva."
+        is_clone = Path("dvc.yaml").is_file()
+        remedy = f"Run `git checkout HEAD {PARAMS}`." if is_clone else "Change to the folder of a clone of bukva."
         raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")
     app(prog_name="bukva")
 
