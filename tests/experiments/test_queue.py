@@ -58,13 +58,6 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
     assert queued(4) == [*known, *more]  # the known seeds were already enough for a verdict
 
 
-def test_a_seed_is_named_by_the_experiment_that_is_most_like_the_checkout(project):
-    project.run("dvc", "exp", "run", "-n", "shorter", "-S", "evaluate.short_context=4")  # the same training
-    assert "seed 1337: experiment shorter" in list(queue_seeds(2, "gpt"))
-    project.reset()
-    assert queued(2)[0] == "seed 1337: HEAD"
-
-
 def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(project):
     project.set({"model": {"n_layer": 3}, "train_gpt": {"seed": 7}})
     changed = f"{COMMITTED}, with -S model.n_layer=3"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bukva.compare.groups import seed_name, seed_of
-from bukva.compare.results import Result, read_results
+from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
@@ -92,18 +92,14 @@ def _files(stage: str, lock: StageRecords) -> list[str]:
 
 def _finished(model: str, stage: str, params: Mapping[str, Any]) -> dict[int, str]:
     """Find finished results with the code of the checkout and the parameters `params`."""
-    revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
+    revisions = [Revision("HEAD", head()), *experiments(), Revision(WORKSPACE, "")]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
-
-    def n_differing(result: Result) -> int:
-        return sum(result.flat_params.get(key) != value for key, value in params.items())
-
-    names = {}
-    for result in sorted(results, key=n_differing, reverse=True):  # the most similar result of each seed is kept
+    names: dict[int, str] = {}
+    for result in results:
         seed, revision = seed_of(result.lock, model), result.revision
         if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
-            names[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
+            names.setdefault(seed, f"experiment {revision.name}" if revision.baseline else revision.name)
     return names
 
 
