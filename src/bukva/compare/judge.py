@@ -329,7 +329,12 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
             over_text.append(compare_text(a, b, units).estimate)
             yield over_text[-1], first.scores(SPLIT)
 
-    last = decide(measured(), baseline.scores(SPLIT), known, level, lambda look: print_line(f"  {_line(look)}"))
+    def print_look(look: Look) -> None:
+        low, high = look.estimate.interval
+        size = f"{look.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
+        print_line(f"  {count(look.n_seeds, 'seed')}: {size}, p {look.p:.2g}: {look.decision}")
+
+    last = decide(measured(), baseline.scores(SPLIT), known, level, print_look)
     return replace(
         opened,
         trained=_trained(tried, last.n_seeds),
@@ -341,12 +346,6 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
         p=float(f"{last.p:.3g}"),
         level=float(f"{level:.3g}"),
     )
-
-
-def _line(look: Look) -> str:
-    low, high = look.estimate.interval
-    size = f"{look.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
-    return f"{count(look.n_seeds, 'seed')}: {size}, p {look.p:.2g}: {look.decision}"
 
 
 # ---- settings and their seeds
