@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Training
 from bukva.project.commands import overrides, params_with, values_of
-from bukva.sweep.trial import Trial, digest, numbered
+from bukva.project.lock import digest
+from bukva.sweep.trial import DIGITS, Trial, numbered
 
 if TYPE_CHECKING:
     import optuna
@@ -128,7 +129,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", "The reported value is ignored")  # a resumed trial reports its curve again
-    sampler = optuna.samplers.TPESampler(seed=int(digest(name), 16), constant_liar=True)
+    sampler = optuna.samplers.TPESampler(seed=int(digest(name)[:DIGITS], 16), constant_liar=True)
     suggest = functools.partial(_suggest, space)  # Tune pickles this, so it is no lambda
     return Search(suggest, metric="val", mode="min", sampler=sampler)
 

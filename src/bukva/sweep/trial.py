@@ -8,7 +8,6 @@ after fewer updates, DVC's run cache would keep the shorter training as the resu
 
 import contextlib
 import csv
-import hashlib
 import itertools
 import json
 import os
@@ -28,6 +27,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 from bukva.project.commands import overrides, params_with, run_experiment, values_of
+from bukva.project.lock import digest
 from bukva.project.revisions import commit_of, experiment_ref, file_at, git
 from bukva.project.stages import paths, trained_models
 
@@ -68,7 +68,7 @@ def checked_name(name: str, *parts: str) -> str:
             f"`--name` is {name!r}, which cannot be part of a git reference. Use up to 31 letters, digits, hyphens and "
             "underscores, and begin with a letter or digit."
         )
-    return f"{name}-{digest(*parts)}"
+    return f"{name}-{digest(parts)[:DIGITS]}"
 
 
 def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
@@ -80,12 +80,7 @@ def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
 
 
 def numbered(sweep: str, n: int, n_trials: int, settings: list[str]) -> Trial:
-    return {"name": f"{sweep}-{n:0{len(str(n_trials))}d}-{digest(*settings)}", "settings": settings}
-
-
-def digest(*parts: str) -> str:
-    """Return DIGITS hexadecimal digits that identify the texts."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
+    return {"name": f"{sweep}-{n:0{len(str(n_trials))}d}-{digest(settings)[:DIGITS]}", "settings": settings}
 
 
 # ---- one trial
