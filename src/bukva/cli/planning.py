@@ -136,9 +136,9 @@ def now() -> float:
 def plans(params: Params, budget: float, started_at: float) -> Iterator[Plan]:
     """Measure the GPT sizes in LADDER, from small to large, and yield a plan for each.
 
-    The last plan has too few characters per parameter (`Plan.is_enough`). Sizes that do not fit into the GPU's memory
-    get no plan. The time since `started_at` (time.perf_counter) until the first measurement is subtracted from the
-    budget of `budget` seconds, because stage train-gpt takes about as much time to start.
+    The last plan has too few characters per parameter. Sizes that do not fit into the GPU's memory get no plan. The
+    time since `started_at` (time.perf_counter) is subtracted from the `budget` in seconds, because stage train-gpt
+    takes about as much time to start.
     """
     splits = load_splits(Path(paths()["split"]))
     if not {"train", "val"} <= splits.keys():

@@ -28,7 +28,7 @@ AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine th
 def save_baseline() -> str:
     """Save the results in the checkout as the DVC experiment `baseline`, and return a message for the user.
 
-    Nothing is saved if the results were made with other parameters or other code than those of the last commit.
+    Results of other parameters or code than those of the last commit are not saved.
     """
     commit = head()
     if why := _why_not_saved(commit, read_lock(project_root())):
@@ -44,7 +44,7 @@ def save_baseline() -> str:
 def undo_command() -> str:
     """Return a shell command that returns to the parameters and results of the last commit, or computes them again.
 
-    The command is "" if the project has no commit, or if DVC runs this experiment in a temporary copy of the checkout.
+    It is "" if the project has no commit, or if DVC runs this experiment in a temporary copy of the checkout.
     """
     commit = head_or_empty()
     if not commit or Path.cwd().resolve() != project_root():
@@ -115,10 +115,7 @@ def _saved_baseline(commit: str) -> str:
 
 
 def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:
-    """Return the files at or below `paths` that differ from the last commit or are not tracked by git.
-
-    `folder` is the root of the project, or of DVC's temporary copy of it.
-    """
+    """Return the files at or below `paths` that git does not track or that differ from the last commit of `folder`."""
     inside = [path for path in map(str, paths) if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
     # without locks, because DVC and other stages may use git at the same time

@@ -41,7 +41,7 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """Find the files of the output with this digest in DVC's cache. The dict is empty if the cache lacks any of them.
+    """Find the files of the output with this digest in DVC's cache; {} if the cache lacks any of them.
 
     The keys are the paths in the output, or "." if the output is a single file.
     """
@@ -74,10 +74,9 @@ def has_remote() -> bool:
 
 
 def fetch(digests: Iterable[str]) -> str:
-    """Download the outputs with these digests from the DVC remote, unless DVC's cache has them.
+    """Download the outputs with these digests from the DVC remote, and return why the cache still lacks some, or "".
 
-    Return a phrase that says why the cache still lacks some of them, or "". `dvc fetch` is not used, because it reads
-    the remote from the commit of the experiment, not from the checkout.
+    `dvc fetch` is not used, because it reads the remote from the commit of the experiment, not from the checkout.
     """
     from dvc_data.hashfile.hash_info import HashInfo
 
@@ -96,9 +95,9 @@ def fetch(digests: Iterable[str]) -> str:
 def push() -> tuple[int, int]:
     """Push DVC's run cache, and all outputs that the run cache lists, to the DVC remote.
 
-    A clone runs a stage again if any of its outputs is missing, but `dvc push --run-cache` only pushes the outputs in
-    the current dvc.lock, and none with `cache: false`. Return the number of stage runs in the run cache, and the number
-    of objects that the remote did not have.
+    `dvc push --run-cache` only pushes the outputs in the current dvc.lock, and none with `cache: false`, so a clone
+    would run stages again. Return the numbers of stage runs in the run cache, and of objects that the remote did not
+    have.
     """
     with dvc_repo() as repo:
         entries, cache = repo.stage_cache.push(None), repo.cache.local

@@ -1,6 +1,6 @@
 """Run DVC experiments, write DVC commands that users can copy, and read recipes and options `-S KEY=VALUE`.
 
-A recipe is a YAML file in recipes/ that sets some of the parameters. Each option `-S` of `dvc exp run` sets one.
+A recipe is a YAML file in recipes/ that sets some of the parameters.
 """
 
 import contextlib
@@ -44,8 +44,8 @@ def run_experiment(
     """Run `dvc exp run` with an option `-S` for each of `assignments`, and append its output to `log`.
 
     With the flag `--queue`, DVC only queues the experiment. Without `--queue` and `--temp`, it changes the checkout.
-    `folder` is the root of the project, or of a clone of it. `while_running` is called twice a second until DVC ends.
-    BukvaError is raised, with the cause, if DVC fails or cannot use its flags in this folder.
+    `folder` is the project, or a clone of it. `while_running` is called twice a second until DVC ends. BukvaError has
+    the cause of a failure.
     """
     if {"--queue", "--temp"} & set(flags) and (why := why_no_snapshots()):
         raise BukvaError(why)
@@ -112,7 +112,7 @@ def descriptions() -> dict[str, str]:
 def options(name: str) -> list[str]:
     """Return the recipe `name` as arguments of `dvc exp run`, for example ["-S", "model.n_head=4", "-S", ...].
 
-    Raise a BukvaError if it does not exist, or has an invalid key or value, or a value that a shell would change.
+    BukvaError: it does not exist, or has an invalid key or value, or a value that a shell would change.
     """
     path = RECIPES / f"{name}.yaml"
     if not path.exists():

@@ -116,8 +116,8 @@ def outputs(lock: StageRecords) -> dict[str, str]:
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
     """Yield a phrase for each difference between the project and the records of `stage` and the stages before it.
 
-    `params` has the current parameters by dotted name, and `now` the current digests of the sources by path. Sources
-    that `now` lacks are not compared.
+    `params` has the current parameters by dotted name, and `now` digests of sources by path, of which some may be left
+    out.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():

@@ -30,7 +30,7 @@ class RefusedError(BukvaError):
 def git(*arguments: str, stdin: str = "", **environment: str) -> bytes:
     """Run git in the project and return its output. `environment` has additional environment variables for git.
 
-    RefusedError is raised if another user owns the project, and BukvaError if git is not installed or fails.
+    RefusedError: another user owns the project. BukvaError: git is not installed or fails.
     """
     try:
         done = subprocess.run(
@@ -138,8 +138,8 @@ def experiments() -> list[Revision]:
 def resolve(name: str) -> Revision:
     """Return the result with this name. BukvaError: it is unknown or ambiguous, or the experiment has no result.
 
-    Of several experiments with this name, the one that started from HEAD or its nearest ancestor is meant. If a branch
-    and an experiment have this name, the experiment is meant, and `heads/NAME` is the branch.
+    Of several experiments with this name, the one that started from HEAD or its nearest ancestor is meant. An
+    experiment goes before a branch of its name, which is then `heads/NAME`.
     """
     if name == WORKSPACE:
         return Revision(name, "")
@@ -185,7 +185,7 @@ def free_name(name: str) -> str:
 
 
 def why_no_snapshots() -> str:
-    """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project. Return "" if it can.
+    """Return why DVC cannot run experiments with `--queue` or `--temp` in this folder, or "" if it can.
 
     DVC writes the path of its cache in ASCII, and uses it in a URL, in which "?" and "#" end the path.
     """
@@ -215,7 +215,7 @@ class Unfinished:
 def unfinished() -> list[Unfinished]:
     """Return all experiments of DVC's queue and of `dvc exp run --temp` that have no result, sorted by name.
 
-    A failed experiment is left out if it was run again and then finished.
+    A failed experiment that was run again and then finished is left out.
     """
     finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
     with dvc_repo() as repo:

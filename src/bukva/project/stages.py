@@ -85,10 +85,7 @@ Fingerprint = Mapping[str, Any]  # values of parameters by dotted name, and SHA-
 
 
 def fingerprint(stage: str, params: Params) -> Fingerprint:
-    """Return all parameters and files on which the outputs of a stage depend; n-grams only if the GPT uses them.
-
-    BukvaError is raised if a dependency does not exist.
-    """
+    """Return all parameters and files on which the outputs of a stage depend; n-grams only if the GPT uses them."""
     spec = stages()[stage]
     values = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
@@ -98,7 +95,7 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
-    """Describe the first MAX_NAMED differences of two fingerprints, and count the rest. Return "" if there are none."""
+    """Describe the first MAX_NAMED differences of two fingerprints, and count the rest; "" if there are none."""
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     phrases = [
         f"{name} has changed"

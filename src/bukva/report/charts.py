@@ -1,7 +1,7 @@
 """Build the charts as Vega-Lite specifications.
 
-Texts and lines have the text color of the page (currentColor). Column `colour` of a chart's data has the color of each
-row; tooltips show all other columns. Every chart has a description for screen readers.
+Texts and lines have the text color of the page (currentColor). Column `colour` of a chart's data is the color of each
+row; tooltips show all other columns.
 """
 
 from typing import Any
@@ -33,9 +33,9 @@ FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".
 
 
 def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
-    """Draw a dot plot with one horizontal line per label, in the order of the rows. `title` is that of the x axis.
+    """Draw a dot plot with one line per label, in the order of the rows. `title` is that of the x axis.
 
-    The columns are `label`, `colour` and `bits`, and optionally `low` and `high`, the interval that a gray bar spans.
+    The columns are `label`, `colour`, `bits`, and optionally `low` and `high`, the interval that a gray bar spans.
     Without them, the bar spans all dots of the line.
     """
     labels = rows["label"].unique().tolist()
@@ -58,7 +58,7 @@ def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
 def curves(points: pd.DataFrame) -> dict[str, Spec]:
     """Draw the loss curves of models over each of AXES, with solid lines for val and dashed lines for train.
 
-    The columns are `model`, `colour`, `split`, `bits` and those of AXES. The keys of the result are titles of axes.
+    The columns are `model`, `colour`, `split`, `bits` and those of AXES. The result has a chart by title of its axis.
     """
     axis = alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=TICKS)
     lines = alt.Chart(points, height=300).mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
@@ -80,7 +80,7 @@ def curves(points: pd.DataFrame) -> dict[str, Spec]:
 def composition(rows: pd.DataFrame, by: str) -> Spec:
     """Draw the composition of each split as bars. `by` is the kind of label, such as "author".
 
-    The columns are `label` (such as the name of an author), `split`, `colour`, `chars`, and `share` of the split.
+    The columns are `label`, `split`, `colour`, `chars`, and `share` of the split.
     """
     labels = rows["label"].unique().tolist()
     bars = alt.Chart(rows, height=ROW * len(labels)).mark_bar()
@@ -113,10 +113,7 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
 
 
 def colors(rows: pd.DataFrame, name: str) -> alt.Color:
-    """Return an encoding that gives the values of column `name` the colors of column `colour`.
-
-    The legend lists the values in the order of `rows`.
-    """
+    """Give the values of column `name` the colors of column `colour`. The legend has the order of `rows`."""
     first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # columns of the legend, by the width of the chart in pixels
     limit = alt.ExprRef("width < 480 ? width - 30 : width / 2 - 40")
@@ -138,7 +135,7 @@ def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
 def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
     """Style an Altair chart and convert it to a Vega-Lite specification.
 
-    `wide` charts fill the width of their container. Panels of concatenated and faceted charts have fixed widths.
+    `wide` charts fill their container. Panels of concatenated and faceted charts have fixed widths.
     """
     text = {
         "labelColor": "currentColor",

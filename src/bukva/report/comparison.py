@@ -31,7 +31,7 @@ MOST_DIGITS = 9  # maximum number of decimal places of bits
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
     """Print comparisons of settings with a setting A, and save each verdict in the MLflow run of the other setting.
 
-    If it did not run in this project, the verdict is only printed.
+    If the run is not in this project, a line says so.
     """
     print_comparisons(comparisons, as_json)
     missing = [comparison.b.name for comparison in comparisons if not _save_verdict(comparison)]
@@ -180,7 +180,7 @@ def _digits(estimate: Estimate) -> int:
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS seeds.
+    """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS.
 
     `bukva seeds` queues trainings of the setting that is checked out, so the setting that already is comes first.
     """
@@ -239,10 +239,7 @@ def costs(setting: Setting) -> dict[str, Any]:
 
 
 def score_of(setting: Setting, split: str) -> str:
-    """Format the bits per character of a setting on `split`, for several seeds as mean ± standard deviation.
-
-    The text is empty if the setting was not scored on this split.
-    """
+    """Format the bits per character of a setting, for several seeds as mean ± standard deviation; "" without scores."""
     scores = setting.scores(split)
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else "".join(f"{one:.3f}" for one in scores)
 

@@ -19,7 +19,7 @@ MAX_CHANGED = 4  # number of changed parameters that a row lists
 def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_json: bool) -> None:
     """Print the leaderboard as tables and sentences, or as JSON.
 
-    `looks` is the number of times that scores on the baseline's test text have been shown. It is not in the JSON.
+    `looks` is the number of times that scores on the baseline's test text have been shown.
     """
     splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
@@ -57,8 +57,7 @@ def best_of(rows: Sequence[Row]) -> str:
 def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)) -> list[dict[str, Any]]:
     """Return `rows` of the leaderboard as text, for the terminal and for pages.
 
-    Each result has the `names` of the experiments, `n_seeds`, the `scores` on `splits`, the `verdict` (a pair, see
-    `verdict_of`, or empty for other texts than the baseline's), the `changed` parameters and the `cost`.
+    `verdict` is a pair (see `verdict_of`), or empty for other texts than the baseline's.
     """
     lines = []
     for row in rows:
@@ -96,10 +95,9 @@ def table(
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """Return a row's difference from the baseline in bits per character, and its verdict.
+    """Return a row's difference from the baseline and its verdict, such as ("-0.031", "better").
 
-    An example is ("-0.031", "better"). If the row was not compared with the baseline, the difference is "" and the
-    verdict is "baseline" or "not compared".
+    Without a comparison, they are "" and "baseline" or "not compared".
     """
     if row.comparison:
         return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict

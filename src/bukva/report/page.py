@@ -40,11 +40,8 @@ MODEL = "gpt"
 def build(path: Path) -> list[Path]:
     """Write the page of the last run to `path`, and the page of all experiments to the same folder.
 
-    If the baseline has no result, the page of all experiments is not written. In this case, the reason is printed, and
-    an earlier version of the page is deleted. Each page is self-contained: it needs no other file and no network.
-
-    Raises:
-        BukvaError: the pipeline has not run. The message names the missing file.
+    Each page needs no other file and no network. Without a baseline, the reason is printed, and the page of all
+    experiments is deleted. BukvaError: the pipeline has not run.
     """
     overview_path = path.with_name(OVERVIEW)
     links = [(OVERVIEW, "Experiments"), (path.name, "The last run")]
@@ -61,11 +58,8 @@ def build(path: Path) -> list[Path]:
 def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
     """Return the report page of one result as HTML. `name` is that of a revision, or "workspace" for the last run.
 
-    The navigation has `links`, each as (URL, title), of which `here` is the URL of this page. `served` is explained at
-    `render`.
-
-    Raises:
-        BukvaError: the name is unknown, or its revision has no result. The message says what to do.
+    The navigation has `links`, each as (URL, title), of which `here` is this page. `served` is explained at `render`.
+    BukvaError: the name is unknown, or its revision has no result.
     """
     with sections.opened(name) as experiment:
         params, unit = experiment.result.params, experiment.table["window"]["unit"]
@@ -102,8 +96,7 @@ def attention(model: str) -> dict[str, Any]:
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
     """Return the page of all experiments as HTML. If it is `served`, it links to the report of each experiment.
 
-    Raises:
-        BukvaError: the baseline has no result. The message says what to do.
+    BukvaError: the baseline has no result.
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.texts[0] if not row.refusal]
@@ -177,8 +170,7 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 def render(template: str, *, package: str = PACKAGE, served: bool = False, **contents: Any) -> str:
     """Render a template of a package to HTML. It may extend the templates of bukva.report.
 
-    A page that is `served` loads page.css and page.js from the server. Otherwise the page contains both. base.html.j2
-    needs `title`, and uses `subtitle`, `links`, `here`, `cards` and `sections` if they are defined.
+    A page that is `served` loads page.css and page.js from the server. Otherwise the page contains both.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),

@@ -57,8 +57,7 @@ class Experiment(NamedTuple):
 def opened(name: str) -> Iterator[Experiment]:
     """Open the result of an experiment, a branch, a tag, a commit, or "workspace" for a `with` block.
 
-    Raises:
-        BukvaError: the name is unknown, or a file is missing. The message says which command to run.
+    BukvaError: the name is unknown, or a file is missing.
     """
     [result] = read_results([resolve(name)])
     models = trained_models()
@@ -269,10 +268,7 @@ LEGEND = {
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Compare the best n-gram model with the network, which is the GPT without its n-grams, on each character.
-
-    The colors of a passage of text show which of the two was better.
-    """
+    """Compare the best n-gram model with the network, which is the GPT without its n-grams, on each character."""
     scores, counted = experiment.scores, experiment.table["best_counted"]
     learned = "network" if "network" in experiment.table else "gpt"
     labels = {name: experiment.rows[name].label for name in (counted, learned, "gpt")}
@@ -296,7 +292,7 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
     """Return by how many bits a network (losses `learned`) beats n-grams (losses `counted`) on each character.
 
-    The lead is NaN where both are worse than a uniform guess among `n_symbols` characters.
+    NaN: both are worse than a uniform guess among `n_symbols` characters.
     """
     lead = bits(1.0) * (counted.astype(np.float64) - learned)
     lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
@@ -306,7 +302,7 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float6
 def passage(text: str, chars: npt.NDArray[np.int64], length: int) -> tuple[int, slice]:
     """Choose at most `length` characters of the longest work, after its first line if its first half has a line end.
 
-    `chars` is the number of characters of each work in the text. Return the index of the work, and the characters.
+    `chars` is the number of characters of each work. Return the index of the work, and the characters.
     """
     work = int(chars.argmax())
     start, n = int(chars[:work].sum()), int(chars[work])
@@ -359,10 +355,7 @@ def _composition(split: dict[str, Any], table: str, by: str) -> pd.DataFrame:
 
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
-    """Return a table with the cost of each training, the commit, and the parameters that differ from the commit.
-
-    `commands` reproduce the result.
-    """
+    """Return a table of costs, commit and changed parameters, and the `commands` that reproduce the result."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
     committed = parse_yaml(file_at(commit, PARAMS).decode())

@@ -54,7 +54,7 @@ def table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table with the scores of a run, from the content of reports/scores.json.
 
-    By default, the table contains the bigram, the best n-gram model and the GPT.
+    By default, the rows are the bigram, the best n-gram model and the GPT.
     """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}

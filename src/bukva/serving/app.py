@@ -107,7 +107,7 @@ class Library:
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
-        """Return all models whose files are available, without duplicates. If there is none, raise a BukvaError.
+        """Return all models whose files are available, without duplicates. BukvaError: there is none.
 
         The models of the last run come first, then those that were scored on the same val text, then those of other
         texts. Within these groups, the best GPT comes first.

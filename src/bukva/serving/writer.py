@@ -49,7 +49,7 @@ class Writer:
         """Load a model folder, such as data/models/gpt, with its best weights.
 
         By default, a model with more than 25 million parameters runs on a GPU if there is one, and any other model on
-        all CPU cores. BukvaError is raised if the files of the folder are inconsistent.
+        all CPU cores. BukvaError: the files of the folder are inconsistent.
         """
         compute = Compute(device="auto", backend="auto", precision="auto", threads=0)
         return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
@@ -72,14 +72,12 @@ class Writer:
     ) -> str:
         """Return the continuation of a prompt, as stage sample generates it for its first prompt.
 
-        Args:
-            n_chars: number of characters to generate (with other tokenizers: bytes or tokens).
-            temperature: 0 always chooses the likeliest character; 1 samples from the probabilities of the model.
-            top_k: sample from this number of likeliest characters; 0 for all.
-            top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
+        n_chars: number of characters to generate (with other tokenizers: bytes or tokens).
+        temperature: 0 always chooses the likeliest character; 1 samples from the probabilities of the model.
+        top_k: sample from this number of likeliest characters; 0 for all.
+        top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
 
-        Raises:
-            BukvaError: a value is out of range, the prompt is empty, or it has characters outside the vocabulary.
+        BukvaError: a value is out of range, the prompt is empty, or it has characters outside the vocabulary.
         """
         values = {"n_chars": n_chars, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt), settings(values)))
@@ -87,8 +85,8 @@ class Writer:
     def bits(self, text: str) -> float:
         """Return the bits per character of a text of two or more characters, scored in overlapping windows.
 
-        The first character (or token) has no context, so it is left out of the mean. BukvaError is raised if the text
-        is too short, or has characters outside the vocabulary.
+        The first one has no context and is left out. BukvaError: the text is too short, or has characters outside the
+        vocabulary.
         """
         _, *pieces = self.score(self._checked(TEXT, text))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
@@ -107,10 +105,7 @@ class Writer:
     # ---- for the playground: characters outside the vocabulary are dropped, and each piece is scored
 
     def readable(self, text: str) -> str:
-        """Return a text without the characters outside the vocabulary.
-
-        If nothing is left, return a newline or, if the vocabulary has no newline, the first entry of the vocabulary.
-        """
+        """Return a text without the characters outside the vocabulary, or the default prompt if nothing is left."""
         left_out = dict.fromkeys(map(ord, self.unknown(text)))
         return self.composed(text).translate(left_out) or default_prompt(self.tokenizer)
 
@@ -170,8 +165,7 @@ def load(model: str | Path) -> Writer:
         gpt.generate("Мой дядя", n_chars=100, seed=3)
         gpt.bits("Мой дядя самых честных правил")
 
-    Raises:
-        BukvaError: the model does not exist, or the folder does not contain a trained model.
+    BukvaError: the model does not exist, or the folder does not contain a trained model.
     """
     from bukva.tracking.models import SCHEME, fetch  # imported here, because a served model does not need it
 

@@ -31,8 +31,7 @@ SCALE = 1.25  # scale factor of PNGs
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
     """Write attention.json and a PNG of each chart, black on white, to `folder`, which is replaced atomically.
 
-    `numbers` is the result of attention_study.study, and `model` the digest of the studied weights. The report page
-    shows the study only for a GPT with these weights.
+    `model` is the digest of the studied weights: the report page shows the study only for a GPT with these.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak)}
     for state in numbers["weights"]:
@@ -67,10 +66,7 @@ def page(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
-    """Return the statistics of the heads in a state of the GPT, "untrained" or "trained", one row per head.
-
-    Column `best` is added for the best role with its score, and column `name` for the name of the head with this text.
-    """
+    """Return the statistics of the heads in a state, one row per head, with its `best` role as text and its `name`."""
     rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
     rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
     rows["name"] = [f"layer {head.layer}, head {head.head}: {head.best}" for head in rows.itertuples()]
@@ -95,8 +91,7 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
 def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
     """Draw the attention weights (T, T) of heads, by name of the head, as more or less opaque rectangles.
 
-    `parts` are the T characters or tokens of the sentence, and `cell` is the width of a rectangle in pixels. The caller
-    sets the size of the chart.
+    `parts` are the T characters or tokens of the sentence, and `cell` is the width of a rectangle in pixels.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(
@@ -178,10 +173,7 @@ def leak(numbers: dict[str, Any]) -> Spec:
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
-    """Draw what changes when attention scores are divided by the square root of the head size.
-
-    The charts show the variance of the scores, and the largest weight and the entropy after the softmax.
-    """
+    """Draw what changes when attention scores are divided by the square root of the head size."""
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
     of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
@@ -233,7 +225,7 @@ def worth(numbers: dict[str, Any]) -> Spec:
 def context(numbers: dict[str, Any]) -> Spec:
     """Draw the score of the GPT by the length of its context.
 
-    An error bar is the standard error of the difference between a score and the score with the full context.
+    Error bars are standard errors of the difference from the score with the full context.
     """
     scores, unit = numbers["context"], numbers["unit"]
     table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})

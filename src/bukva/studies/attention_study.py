@@ -40,11 +40,8 @@ def study(
 ) -> dict[str, Any]:
     """Return the content of attention.json, except the digest of the weights.
 
-    `states` has the GPT before and after training as "untrained" and "trained". `splits` has the ids of "train" and
-    "val", on which statistics are computed. The attention weights of `sentence` are shown; "" stands for a line of val.
-
-    Raises:
-        BukvaError: the sentence has characters outside the vocabulary.
+    `states` has the GPT before and after training as "untrained" and "trained". The attention weights of `sentence` are
+    shown; "" stands for a line of val. BukvaError: the sentence has characters outside the vocabulary.
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
@@ -127,7 +124,7 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 def averaging_kernel(heads: Tensor) -> Kernel:
     """Return a kernel in which the heads that are True in `heads` (nh,) average all visible positions.
 
-    The average is the softmax of scores that are all zero. The lecture notes introduce attention with this average.
+    The average is the softmax of scores that are all zero, as in the lecture notes.
     """
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -173,10 +170,10 @@ BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch
 
 
 def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
-    """Compute statistics of each head over windows of ids (N, T).
+    """Compute statistics of each head over windows of ids (N, T), one dictionary per head.
 
-    Return one dictionary per head, with its `layer` and `head` (from 1), the statistics of `head_statistics` (DIFFUSE
-    is a role), the scores of all `roles` by name, and the `role` with the highest `score`.
+    Each has `layer` and `head` (from 1), the statistics of `head_statistics` (DIFFUSE is a role), the scores of all
+    `roles`, and the `role` with the highest `score`.
     """
     n_head, T = gpt.config.n_head, windows.shape[1]
     tables = []
@@ -226,9 +223,8 @@ def entropy(distributions: Tensor) -> Tensor:
 def role_score(weights: Tensor, target: Tensor) -> Tensor:
     """Measure how much more weight each head puts on the keys of a role than the plain average does.
 
-    `target` (B, T, T) is True where key s has the role for query t. Rows in which no visible key or every visible key
-    has the role are left out. Return (nh,) scores of the `weights` (B, nh, T, T): 1 if all weight is on keys with the
-    role, 0 for the plain average.
+    `target` (B, T, T) is True where key s has the role for query t. Rows without a choice are left out. Return (nh,)
+    scores of the `weights` (B, nh, T, T): 1 if all weight is on keys with the role, 0 for the plain average.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -262,7 +258,7 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
 
 
 def word_starts(parts: Iterable[str]) -> list[bool]:
-    """Return whether each part of a text begins a word. Parts are characters or tokens (see Tokenizer.texts_of)."""
+    """Return whether each part of a text, a character or token, begins a word."""
     starts, within = [], False
     for part in parts:
         before = within
@@ -277,11 +273,10 @@ def word_starts(parts: Iterable[str]) -> list[bool]:
 
 @torch.inference_mode()
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
-    """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context.
+    """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context, on the same `n_ids` ids of the text.
 
-    The same `n_ids` ids, spread evenly over the text, are scored for every context length. Return for each length its
-    number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of the difference between this score
-    and the score with block_size ids.
+    Return for each length its number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of the
+    difference from the score with block_size ids.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -321,15 +316,14 @@ POINTS = 20  # number of times that val is scored during a training
 def leak(
     config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
 ) -> dict[str, Any]:
-    """Train a small GPT twice: with the causal mask and without it. Initial weights and batches are the same.
+    """Train a small GPT with the causal mask and without it, from the same initial weights on the same batches.
 
-    Without the mask, position t sees character t + 1, which is its target. So the loss falls to nearly zero, even on
-    held-out text. To generate text, a model must predict the character after the window, and the unmasked model does
-    this worse than the masked one.
+    Without the mask, position t sees its target t + 1, so the loss falls to nearly zero, even on held-out text. To
+    generate text, a model must predict the character after the window, which the unmasked model does worse.
 
-    Return the shape of the small GPT, the numbers of the updates after which val was scored (`steps`), and the losses
-    of the models `masked` and `unmasked` in bits per character: `in_sight` for targets inside the windows, at each of
-    `steps`, and `out_of_sight` for the targets right after the windows, after the last update.
+    Return the shape of the small GPT, the `steps` after which val was scored, and the losses of the models `masked` and
+    `unmasked` in bits per character: `in_sight` for targets inside the windows, at each of `steps`, and `out_of_sight`
+    for the targets right after the windows, after the last update.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -370,9 +364,9 @@ KEYS, DRAWS = 64, 2000  # number of keys per query, number of queries
 def scale_table() -> list[dict[str, Any]]:
     """Compute attention weights of random queries and keys, with and without dividing the scores by √hs.
 
-    All components of the queries and keys have variance 1. Return for each head size hs and kind of scores: the
-    `variance` of the scores, and the largest weight (`peak`) and the `entropy` in nats of the weights of a query,
-    averaged over queries. The maximum entropy is ln 64.
+    Their components have variance 1. Return for each head size and kind of scores: the `variance` of the scores, and
+    the largest weight (`peak`) and the `entropy` in nats (at most ln 64) of the weights of a query, averaged over
+    queries.
     """
     rows = []
     for hs in HEAD_SIZES:

@@ -64,9 +64,7 @@ def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **opti
     """Run a sweep, or continue it if it was interrupted. Return all trials with their last reports to Tune.
 
     `space` is {"trial": Tune's grid of all trials}, or {} for a search. `options` are more arguments of `TuneConfig`.
-
-    Raises:
-        BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
+    BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
     """
     from ray import tune
 
@@ -117,11 +115,8 @@ def _fit(name: str, tuner: Any) -> Any:
 def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, float]]:
     """Start Ray on this machine or connect to a cluster, check the machines, and yield the resources of each trial.
 
-    With `gpus=None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise.
-
-    Raises:
-        BukvaError: Ray is not installed; the cluster does not answer; a machine cannot read the project, has other
-            versions of packages or too few cores.
+    With `gpus=None`, a trial gets 1 GPU if Ray finds any, and 0 otherwise. BukvaError: Ray is not installed, the
+    cluster does not answer, or a machine cannot read the project, has other versions of packages or too few cores.
     """
     os.environ.update(ENVIRONMENT)  # before the import of Ray, which reads them
     if address:

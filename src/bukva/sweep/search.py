@@ -33,10 +33,8 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
     """Parse and check the search space, the values of option -S.
 
     Return the parsed settings, those with a single value as text, and the section `train_gpt` that results from these.
-
-    Raises:
-        BukvaError: no setting has several values, or `train_gpt.n_steps` has; a value, or an end of an interval, is
-            invalid in every combination; or `prune` is true and val is scored too rarely to compare running trials.
+    BukvaError: no setting has several values, or `train_gpt.n_steps` has; a value, or an end of an interval, is invalid
+    in every combination; or val is scored too rarely to `prune` trials.
     """
     space = overrides(settings)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}

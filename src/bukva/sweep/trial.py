@@ -89,10 +89,7 @@ def numbered(sweep: str, n: int, n_trials: int, settings: list[str]) -> Trial:
 def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     """Run a trial, and save its result as an experiment of the project. A trial with a result only reports its score.
 
-    Tune gets the step and the best score on val so far, in bits per character.
-
-    Raises:
-        BukvaError: a stage failed, or git or DVC cannot read the project.
+    Tune gets the step and the best score on val so far, in bits per character. BukvaError: a stage, git or DVC failed.
     """
     from ray import tune
 

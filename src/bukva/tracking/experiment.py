@@ -90,7 +90,7 @@ def name_of_repro(commit: str) -> str:
 def print_uncommitted(params: Params) -> None:
     """Print the uncommitted changes of params.yaml, and the command that restores the file.
 
-    In a queued experiment, nothing is printed, because no other experiment starts from its copy of the project.
+    A queued experiment prints nothing, because no other experiment starts from its copy of the project.
     """
     head()  # raises RefusedError if another user owns the folder
     experiment = this_experiment(params)
@@ -102,10 +102,7 @@ def print_uncommitted(params: Params) -> None:
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """Describe the splits that a stage of this kind reads, one dict for each; [] before stage split has run.
-
-    `digest` and `text` are DVC's digests of the splits and of the cleaned text.
-    """
+    """Describe the splits that a stage of this kind reads, with DVC's digests; [] before stage split has run."""
     try:
         record = read_lock()["split"]
         md5, text = record.outs[paths()["split"]], record.deps.get(paths()["clean"], "")

@@ -65,8 +65,7 @@ REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
 class Journal:
     """Journal of one stage execution.
 
-    The start event describes the experiment (see `this_experiment`) and the stage, and contains an `id` that is unique
-    across all machines.
+    The start event describes the experiment (see `this_experiment`) and the stage. Its `id` is unique on all machines.
     """
 
     folder: Path
@@ -81,7 +80,7 @@ class Journal:
     def status(self) -> tuple[str, int | None]:
         """Return RUNNING, FINISHED, FAILED or KILLED, and when the stage ended, in milliseconds since 1970.
 
-        A killed stage that wrote no end event ended at the last write to its journal.
+        A killed stage ended at the last write to its journal.
         """
         with (self.folder / FILE).open("rb") as file:
             try:  # check the lock before reading the last event, because an unlocked file no longer grows
@@ -128,8 +127,8 @@ def open_journal(folder: Path) -> Journal | None:
 def journal_of(lock: StageRecords, name: str = "") -> Journal | None:
     """Return the newest journal of the experiment that made the outputs in `lock`, even if it was renamed since.
 
-    Stage publish has noted the dvc.lock of each experiment. If several experiments have noted these outputs, the one
-    called `name` is preferred. If none has, the newest journal of the experiment called `name` is returned.
+    Stage publish has noted the dvc.lock of each experiment. If several have noted these outputs, the one called `name`
+    is preferred. If none has, the newest journal of the experiment called `name` is returned.
     """
     digests, found = list(outputs(lock).values()), list[Journal]()
     for noted in journals_root().glob(f"*/*/{NOTES}/{LOCK}") if digests else ():
@@ -153,8 +152,8 @@ def _parse(line: bytes) -> Any:
 class JournalWriter:
     """Writer for the journal of one stage execution. Disk errors are reported once, and never stop the stage.
 
-    restored: True if DVC restored the outputs from its cache instead of running the stage.
-    silent: True if another process of the same training writes the journal. This writer then writes nothing.
+    restored: whether DVC restored the outputs from its cache instead of running the stage.
+    silent: whether another process of the same training writes the journal, and this one nothing.
     """
 
     def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
@@ -199,7 +198,7 @@ class JournalWriter:
     def replace_finished(self) -> None:
         """Mark the last execution of this stage as killed if it has finished, because this one only writes its outputs.
 
-        This happens if DVC is killed after a training has finished and before DVC has recorded its outputs.
+        So it is if DVC was killed between the end of a training and the record of its outputs.
         """
         with self._errors_reported():
             if not self.journal:
@@ -245,10 +244,7 @@ class JournalWriter:
 
 
 def save_note(made: Journal, tags: Mapping[str, str], files: Mapping[str, bytes]) -> bool:
-    """Save tags and files, by name, that `start_sync` adds to the MLflow run of the experiment of `made`.
-
-    Return whether they were saved. An error is printed, not raised.
-    """
+    """Save tags and files, by name, for the MLflow run of the experiment of `made`. Print an error and return False."""
     try:
         for name, content in files.items():
             with atomic_file(made.folder / NOTES / name) as unfinished:
@@ -317,8 +313,7 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Jou
     """Record the stage that runs in the `with` block in a new journal, and yield its writer (see `JournalWriter`).
 
     SIGTERM raises SystemExit in the block, so that the stage can save its state. A training is sent to MLflow while it
-    runs. Another stage is only sent if it fails, because importing mlflow takes longer than the stage; otherwise, stage
-    publish sends it.
+    runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage publish sends it.
     """
     log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
     live = ("live", str(log.journal.folder)) if log.journal else ()

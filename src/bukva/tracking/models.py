@@ -52,7 +52,7 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[str], params: Mapping[str, str]) -> None:
     """Upload the trained model of a model event, unless MLflow already has the complete model.
 
-    The runs will list the model as an output. The first is the run of the training.
+    The runs, of which the first is that of the training, will list the model as an output.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
@@ -111,8 +111,8 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: str) -> None:
     """Log the scores of stage evaluate to the runs of the stage and of the experiment, and to the trained models.
 
-    If val was scored, the models are also added to MLflow's registry. Models that an earlier experiment trained are
-    left out. `at` is the time of the scores, in milliseconds since 1970.
+    Models with a score on val are also registered. Models that an earlier experiment trained are left out. `at` is the
+    time of the scores, in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus
 
@@ -175,8 +175,8 @@ def _text(start: Event) -> str:
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
     """Set the aliases `best` and `best-CORPUS` of each registered model to the version with the best score.
 
-    For each alias, scores are compared on one text: the newest text (of this corpus) on which every registered model
-    was scored. If no such text exists, the alias does not change.
+    Each compares scores on the newest text (of this corpus) on which every registered model was scored. If there is
+    none, it does not move.
     """
     registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
     scored = [each for each in registered if SCORED_TEXT in each.tags]
@@ -211,8 +211,7 @@ def lost_models() -> int:
 def fetch(uri: str, into: Path) -> Path:
     """Download a model from MLflow's registry into the folder `into`, and return the folder of its weights.
 
-    Raises:
-        BukvaError: `uri` is invalid, the model is not registered, or MLflow cannot be reached.
+    BukvaError: `uri` is invalid, the model is not registered, or MLflow cannot be reached.
     """
     if not NAME.fullmatch(uri):
         raise BukvaError(f"{uri} is not the URI of a registered model. Use models:/NAME@ALIAS or models:/NAME/VERSION.")

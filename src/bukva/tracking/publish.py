@@ -24,7 +24,7 @@ SYNC_SECONDS = 60
 def publish(params: Params) -> None:
     """Send all journals to MLflow, and print whether this succeeded.
 
-    No error is raised, because a tracking error must not fail an experiment whose results are complete.
+    No error is raised, because the results of the experiment are complete.
     """
     try:
         experiment, records = this_experiment(params), read_lock()

@@ -60,8 +60,7 @@ KEY, JOURNAL = "bukva.key", "bukva.journal"
 def tracking_uri() -> str:
     """Return MLFLOW_TRACKING_URI, or by default the URI of the project's SQLite database, with an absolute path.
 
-    Raises:
-        BukvaError: the value is a folder, or it has no scheme such as `http://`. MLflow's own error is a KeyError.
+    BukvaError: the value is a folder, or has no scheme such as `http://`.
     """
     if database := _database():
         return str(database)
@@ -158,10 +157,8 @@ class Store:
 def connect() -> Store:
     """Open the MLflow store, and set the variables in ENVIRONMENT. A missing database or experiment is created.
 
-    Raises:
-        BukvaError: the environment variables do not name a store and an experiment, the database stores artifacts in
-            another project, or a user has deleted the MLflow experiment.
-        Exception: MLflow raises an error, or the database is locked or broken.
+    BukvaError: the environment variables do not name a store, the database stores artifacts in another project, or a
+    user has deleted the MLflow experiment. MLflow raises other errors, for example if the database is locked.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -234,11 +231,7 @@ class Server:
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Return whether the server accepts connections, which is assumed of a server that bukva did not start.
-
-        Raises:
-            BukvaError: the process of the server has ended.
-        """
+        """Return whether the server accepts connections, if bukva started it. BukvaError: its process has ended."""
         if self.process is None:
             return True
         if self.process.poll() is not None:
@@ -246,11 +239,7 @@ class Server:
         return is_listening(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """Return the URL of the page with the runs of an experiment, or with charts of all experiments.
-
-        Raises:
-            BukvaError: MLflow does not answer.
-        """
+        """Return the URL of the page with the runs of an experiment, or with charts of all experiments."""
         runs = EXPERIMENTS
         if experiment:  # its name may contain quotes
             mark = '"' if "'" in experiment else "'"
@@ -265,7 +254,7 @@ class Server:
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
     """Yield the MLflow server of MLFLOW_TRACKING_URI, or run a local one at this port or the next free one.
 
-    A background process also sends all results of this machine to MLflow.
+    All results of this machine are sent to MLflow in the background.
     """
     uri = tracking_uri()
     start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish

@@ -52,11 +52,7 @@ SIZE = "n_parameters"  # becomes a tag, because MLflow would draw a chart of a m
 
 
 def sync() -> str:
-    """Send all journals to MLflow. Return a summary for the user.
-
-    Raises:
-        BukvaError: some results could not be sent. The message gives the reasons without passwords.
-    """
+    """Send all journals to MLflow. Return a summary; BukvaError has the reasons if some could not be sent."""
     if not (journals := read_journals()):
         return "There is nothing to send, because no stage has run in this checkout. Run `make repro`."
     with errors_in_one_line():
@@ -81,7 +77,7 @@ def sync() -> str:
 def follow(journal: Journal) -> bool:
     """Send the results of a training and of its experiment at intervals until the training has ended.
 
-    Each problem is printed once. Return whether everything was sent after the end.
+    Each problem is printed once. Return whether everything was sent in the end.
     """
     store, printed = None, set[str]()
     while True:
