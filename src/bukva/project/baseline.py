@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.params import PARAMS, flatten, read_yaml
 from bukva.project.cache import cached_files, digests, has_remote
@@ -51,20 +50,12 @@ def undo_command() -> str:
         return ""
     if _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
-    lock = _lock_at(commit)
-    if SCORED in lock and (restore := _restore(commit, lock)):
-        return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && {restore}"
-    return f"git checkout HEAD {PARAMS} && make repro"
-
-
-def _restore(commit: str, lock: StageRecords) -> str:
-    """Return the DVC command that restores the outputs of all stages to their state in `commit`."""
-    try:
-        if all(cached_files(digest) for path, digest in outputs(lock).items() if not file_at(commit, path)):
-            return "dvc checkout"
-        return "dvc pull" if has_remote() else ""
-    except BukvaError:  # DVC cannot read the project
-        return "dvc checkout"
+    restore, lock = "", _lock_at(commit)
+    if SCORED in lock:
+        is_cached = all(cached_files(digest) for path, digest in outputs(lock).items() if not file_at(commit, path))
+        restore = "dvc checkout" if is_cached else "dvc pull" if has_remote() else ""
+    results = f"{PARAMS} {' '.join(RESULTS)}" if restore else PARAMS
+    return f"git checkout HEAD {results} && {restore or 'make repro'}"
 
 
 def lock_of_baseline(commit: str) -> StageRecords:
