@@ -17,7 +17,7 @@ from typing import Any
 from bukva.compare import records
 from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
-from bukva.compare.results import STAGE, Result, read_results, results_of
+from bukva.compare.results import STAGE, read_results, results_of
 from bukva.compare.statistics.estimate import Estimate
 from bukva.compare.statistics.judging import LOOKS, Look, decide, next_level, noise_floor
 from bukva.compare.statistics.settings import expected_luck
@@ -351,10 +351,10 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
 # ---- settings and their seeds
 
 
-def _setting(name: str, model: str, key: str = "", known: Sequence[Result] = ()) -> Setting:
+def _setting(name: str, model: str, key: str = "") -> Setting:
     """Return all trainings of the setting of `name` or, because a commit may give it to another result, with `key`."""
     commits = git("rev-list", "HEAD", "--", LOCK).decode().split()  # HEAD may have been the baseline
-    results = [*known, *read_results([*experiments(), *(Revision(commit[:7], commit) for commit in commits)])]
+    results = read_results([*experiments(), *(Revision(commit[:7], commit) for commit in commits)])
     try:
         results = [*results_of([name]), *results]  # also fetches scores that are not in DVC's cache
     except BukvaError:
@@ -410,8 +410,7 @@ def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
         wanted = {**setting.result.flat_params, seed_name(setting.model): seed}
         print_line(f"  training seed {seed} as {name} (output: {LOG})")
         run_experiment(name, assignments_for(read_yaml(root / PARAMS), wanted), "--temp", log=root / LOG)
-        trained = [member.result for member in setting.members]
-        setting = _setting(setting.name, setting.model, setting.key, trained)
+        setting = _setting(setting.name, setting.model, setting.key)
         if seed not in setting.seeds:
             raise BukvaError(
                 f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
