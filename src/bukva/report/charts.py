@@ -94,7 +94,7 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
     return to_spec(chart, f"Characters of each split by {by}.")
 
 
-def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
+def tries(rows: pd.DataFrame, baseline: pd.DataFrame) -> Spec:
     """Draw the scores of the tries of `bukva judge`, and the score of the baseline after each try as a line.
 
     The columns of `rows` are `number` (of the try), `bits`, `low` and `high` (its interval), `verdict` and `colour`;
@@ -106,7 +106,8 @@ def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
     base = alt.Chart(rows).encode(x=x, color=colors(rows, "verdict"))
     intervals = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tooltips(rows))
-    return to_spec((line + intervals + points).properties(height=300), description)
+    chart = (line + intervals + points).properties(height=300)
+    return to_spec(chart, f"Scores of {len(rows)} tries on val with 95 % intervals, and of the baseline.")
 
 
 # ---- parts that all charts share

@@ -7,7 +7,6 @@ from statistics import fmean
 import pandas as pd
 
 from bukva.compare.judge import FILE, Ledger, Try, selection_bias
-from bukva.core.words import count
 from bukva.report import charts
 from bukva.report.terminal import show
 
@@ -42,17 +41,14 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
         return
     header = "try", "name", "changed", "seeds", "difference", "95 % interval", "verdict"
     title = f"Tries (on average, at most {ledger.level:.0%} of the decisions to keep a try are wrong)"
-    show(title, header, map(_row, ledger.tries), justify="left")
-    print(sentence(ledger))
-    print(selection_bias_sentence(ledger))
-
-
-def _row(each: Try) -> list[str]:
-    numbers = ["", "", ""]
-    if each.trained.seeds:
-        low, high = each.interval
-        numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
-    return [str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict or "open"]
+    rows = []
+    for each in ledger.tries:
+        numbers = ["", "", ""]
+        if each.trained.seeds:
+            low, high = each.interval
+            numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+        rows.append([str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict or "open"])
+    show(title, header, rows, [sentence(ledger), selection_bias_sentence(ledger)], justify="left")
 
 
 def _kept(ledger: Ledger) -> str:
@@ -78,9 +74,7 @@ def selection_bias_sentence(ledger: Ledger) -> str:
 
 def chart(ledger: Ledger) -> charts.Spec:
     """Draw the score of each try that has a verdict, with its 95 % interval, and the baseline's score over time."""
-    rows, steps = chart_rows(ledger)
-    description = f"Scores of {count(len(rows), 'try', 'tries')} on val with 95 % intervals, and of the baseline."
-    return charts.tries(rows, steps, description)
+    return charts.tries(*chart_rows(ledger))
 
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
