@@ -189,9 +189,7 @@ class Row:
     """A setting on the leaderboard."""
 
     setting: Setting
-    changed: Mapping[
-        str, Any
-    ]  # parameters that differ from the baseline, by dotted name, with the values of the setting
+    changed: Mapping[str, Any]  # values of the parameters that differ from the baseline, by dotted name
     comparison: Comparison | None  # with the baseline on val; None for the baseline, and if they cannot be compared
     refusal: str  # why a setting that was scored on the text of the baseline cannot be compared, or ""
 
