@@ -98,12 +98,3 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
-
-
-def test_examples_of_a_rule_come_from_as_many_works_as_possible(tmp_path):
-    lines = {"a": "1\n2\n3\n4\n", "b": "5\n6\n", "c": "ж\n", "d": "7\n8\n"}
-    write_collection(tmp_path / "raw", [(Document("-", "-", name), text) for name, text in lines.items()])
-    examples = clean_collection(tmp_path / "raw", tmp_path / "clean")["examples"]
-    assert set(examples) == {"delete"}
-    shown = [(one["work"], one["line"], one["removed"]) for one in examples["delete"]]
-    assert shown == [("-/-/a", 1, "1"), ("-/-/b", 1, "5"), ("-/-/d", 1, "7"), ("-/-/a", 2, "2"), ("-/-/b", 2, "6")]

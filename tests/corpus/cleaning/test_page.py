@@ -72,14 +72,6 @@ def test_shares_are_of_the_corpus_and_what_is_not_known_is_said():
     assert ["not given", "1", "30", "30.3 %"] in read(section(text, "Characters by decade"))
 
 
-def test_what_no_work_has_is_one_sentence_and_no_table():
-    rows = [("-", "-", "a", None, 60), ("-", "-", "b", None, 39)]
-    text = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "collection")
-    assert "\nNot given for any work: collection, category, decade; folders (category/author/work.txt) and" in text
-    assert "not given" not in text
-    assert "Characters by" not in text
-
-
 def test_a_large_corpus_has_tables_of_few_rows_that_add_up():
     cleaning = cleaning_of(MANY, HAN)
     text = page(cleaning, MANY, "author")

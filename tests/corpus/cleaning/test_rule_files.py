@@ -55,8 +55,6 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(tmp_path):
     rules, why = chosen(tmp_path, 16 * kept, (4 * lost).replace("\n", "\r"))
     assert rules is rule_set("literary")
     assert why == "because notes would remove 20.0 % of the text (clean.rules auto)"
-    _, why = chosen(tmp_path, "    слово\n" * 7)  # `indentation` alone removes so much
-    assert why == "because notes would remove 40.0 % of the text (clean.rules auto)"
 
 
 @pytest.mark.parametrize(
@@ -64,11 +62,10 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(tmp_path):
     [
         ("а" * 899 + "b" * 101, "literary", "only 89.9 % of the letters are Cyrillic"),
         ("а" * 9999 + "b", "notes", "99.9 % of the letters are Cyrillic"),
-        ("а" * 99 + "ї", "notes", "100.0 % of the letters are Cyrillic"),
         ("а" * 989 + "ї" * 11, "literary", "only 98.9 % of the Cyrillic letters are Russian"),
         ("12 + 3 = 15;\n", "literary", "the text has no letters"),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, why):
     assert fitting_rules(Counter(text)) == (rules, why)
@@ -93,7 +90,6 @@ MISTAKES = [
     ({"name": "a", "delet": "x"}, "delet: this key is unknown (its value is 'x'). Did you mean `delete`?"),
     ({"delete": "x"}, f"name: '' {NAMES}"),
     ("x", "'x' (str) is invalid. The value should have keys with values."),
-    ({"name": "А", "delete": "x"}, f"name: 'А' {NAMES}"),
     ({"name": "line_ends", "delete": "x"}, f"name: 'line_ends' {NAMES}"),
     ({"name": "a", "delete": "x", "drop_lines": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
     ({"name": "a", "replace": "x"},
@@ -104,12 +100,8 @@ MISTAKES = [
      rf"replace: '(x)' {INVALID}: invalid group reference 2 at position 1; correct it {SEE}"),
     ({"name": "a", "replace": "x", "by": r"\n"},
      r"by: '\\n' contains a line end, but a rule is applied to one line at a time; remove the line end."),
-    ({"name": "a", "cut_to": ["x"], "delete": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
-    ({"name": "a", "cut_to": "x"}, "cut_to: 'x' (str) is invalid. The value should be a valid list."),
     ({"name": "a", "cut_to": ["x"], "cut_from": ["y", "z*"]},
      "cut_from: 'z*' matches in every line; use an expression that matches only the marks."),
-    ({"name": "a", "cut_from": ["y", "(z"]},
-     f"cut_from: '(z' {INVALID}: missing ), unterminated subpattern at position 0; correct it {SEE}"),
 ]  # fmt: skip
 
 
@@ -124,7 +116,6 @@ def test_a_file_is_one_list_of_1_to_60_rules(tmp_path):
     many = [{"name": f"a{i}", "delete": f"x{i}"} for i in range(MOST_RULES + 1)]
     advice = "write one key, `rules`, with a list of 1 to 60 rules, as in rules/example.yaml"
     for content, keys in (
-        ("rules: []", "keys ['rules']"),
         ("rules: x\nmore: 1", "keys ['rules', 'more']"),
         (many, "keys ['rules']"),
         ("- name: a\n  delete: x", "no keys"),
