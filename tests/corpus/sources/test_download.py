@@ -191,17 +191,6 @@ def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) ->
     assert len(texts_in(target)) == 4
 
 
-def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_there_are(source, target) -> None:
-    text = "Был тихий вечер, и солнце уже садилось за лесом.\n" * 9
-    write(source, {f"{number}.txt": f"{number} {text}".encode("cp1251") for number in range(6)})
-    write(source, {"8.txt": f"8 {text}".encode("cp866"), **{f"{number}.jpg": "" for number in range(6)}, "z.log": ""})
-    listed = ", ".join(f"books/{number}.txt (cp1251)" for number in range(3)) + ", books/8.txt (cp866)"
-    types = "books/0.jpg, books/1.jpg, books/2.jpg, books/z.log"
-    encodings, others = noted(source, target)
-    assert encodings == f"Read 7 files in a detected encoding (download.encoding): {listed} and 3 more."
-    assert others.endswith(f": {types} and 3 more.")
-
-
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
     said = "<dc:title>Нос</dc:title><dc:creator>Гоголь</dc:creator><dc:date opf:event='creation'>1835</dc:date>"
     write(source, {"prose/Чехов/info.csv": "name,year\n3,1900", "Чехов/.a": ""})
@@ -353,16 +342,6 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     assert unreadable.endswith(") and 1 more.")
     assert rows.endswith("books/rows.jsonl, row 3 (has no text in column 'text').")
     assert others.endswith("books/Makefile, books/c.jpg, books/e.jpg.")
-
-
-def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(source, target) -> None:
-    zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
-    zipped(source / "b.epub", {"../x": ""})
-    write(source, {"c.txt": "да"})
-    (note,) = noted(source, target)
-    words = "Left out 2 files because of errors: a.docx, entry '../x': its name leads outside the target"
-    assert note.startswith(words)
-    assert list(texts_in(target).values()) == ["да"]
 
 
 def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(source, target) -> None:

@@ -65,9 +65,7 @@ def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
 def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(tmp_path) -> None:
     for content, why in (
         (b"text", "Start tag expected, '<' not found"),
-        (b"", "no element found"),
         (fb2("<p>a & b</p>"), "xmlParseEntityRef: no name"),
-        (fb2("<p>x</p>" * 300_000 + "<p>"), "Opening and ending tag mismatch"),  # found late
         (fb2("<p>x</p>")[:-14], "Premature end of data"),
         (fb2("<p>&nosuch;</p>"), "Entity 'nosuch' not defined"),
         (fb2("<p>" * 300_000), "Excessive depth in document: 25"),
@@ -200,10 +198,9 @@ def test_an_odt_gives_its_paragraphs_as_they_are_after_all_changes(tmp_path) -> 
     ("content", "why"),
     [
         ("<a/>", "its root is <a>, not <document>. Convert it to .txt"),
-        ("<document><body>", "is not well-formed XML (Premature end of data"),
         (b"<document>\0", "contains NUL"),
     ],
-    ids=range(3),
+    ids=range(2),
 )
 def test_a_damaged_document_is_an_error_that_says_why(content, why, tmp_path) -> None:
     path = zipped(tmp_path / "a.docx", {"word/document.xml": content})

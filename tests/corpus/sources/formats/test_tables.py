@@ -49,9 +49,7 @@ def test_a_row_gives_its_text_and_names_whose_columns_may_be_in_capital_letters(
 BAD_LINES = {
     "{": "is not JSON (Expecting property name enclosed in double quotes)",
     '{"text": ' + "9" * 5003 + "}": "is not JSON (too large or too deep)",
-    "[]": "has no text in column 'text'",
     '{"text": " \\n"}': "has no text in column 'text'",
-    '{"text": 7}': "has no text in column 'text'",
     '{"id": 7, "content": "x"}': "has no text in column 'text'; its columns are: id, content",
     '{"text": "\\ud83d"}': "contains half a character (a lone surrogate)",
     '{"text": "x\\u0000"}': "contains NUL (U+0000)",
@@ -102,10 +100,9 @@ def test_a_table_is_read_with_the_delimiter_that_its_first_row_has(delimiter, li
         # quotes are a part of the texts where rows would be wrong otherwise
         ('id\ttext\n1\t"Да", - сказал он\n2\tнет"\n3\t"раз\n', ['"Да", - сказал он', 'нет"', '"раз']),
         ('id\ttext\n1\t"Да ""да""\nнет"\n', ['Да "да"\nнет']),
-        ('id\ttext\n1\t"Да ""да"""\n', ['Да "да"']),
         ("text,x,x\na,b,c\n", ["a"]),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_delimiters_and_quotes_are_found_by_what_fits_the_table(content, expected, tmp_path) -> None:
     assert texts(file(tmp_path / "a.tsv", content)) == expected
@@ -123,7 +120,6 @@ def test_bad_rows_and_columns_of_a_csv_are_errors_of_their_own(tmp_path) -> None
     bad = {number: f"books/a.csv, row {number}: {what}" for number, what in why.items()}
     assert texts(path) == ["раз", *(bad[n] for n in (2, 3, 4, 5)), "два", bad[7]]
     fails(r"has several columns 'text'\. Rename all but", file(path, "text,id,text\na,b,c\n"))
-    fails(r"has several columns 'author'\. Rename", file(path, "text,Author,author\na,b,c\n"))
     words = r"^books/a\.csv: has no column 'text'; its columns are: id, Text, a b\. Set download\.text_column to"
     fails(words, file(path, 'id;Text;"a\nb"\n1;x;y\n'))
     fails("its columns are: none", file(path, ""))
@@ -155,14 +151,12 @@ def test_a_list_of_texts_or_of_objects_is_a_table_and_an_object_is_one_text(tmp_
     ("content", "why"),
     [
         ('{"name": "x", "v": 1}', r"has no column 'text'; its columns are: name, v\. Set download\.text_column"),
-        ("[[1], 2]", r"has no column 'text'; its columns are: none\. Set"),
         ("7", r"has no column 'text'; its columns are: none\. Set"),
         ('{\n"text"}', r"is not JSON \(Expecting ':' delimiter, line 2\)\. Correct it"),
-        ("", r"is not JSON \(Expecting value, line 1\)\. Correct it"),
         ("[" * 100_000, r"is not JSON \(too large or too deep\)\. Correct it"),
         ("1" * 150_001, r"has more than 150000 characters\. Convert it to \.jsonl with `jq -c '\.\[\]' FILE\.json > "),
     ],
-    ids=range(7),
+    ids=range(5),
 )
 def test_json_without_texts_is_an_error_that_says_why(content, why, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tables, "MAX_JSON_CHARS", 150_000)
