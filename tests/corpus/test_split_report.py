@@ -142,14 +142,6 @@ def test_notes_or_another_language_at_the_end_of_a_text_are_unlike_it():
     assert above_train(book + ("Any person may copy this file, or give it away again. " * 999)[: 2 * n])["val"] > UNLIKE
 
 
-def test_no_work_of_the_sample_and_not_all_of_them_together_are_unlike_themselves():
-    texts = [work.read_text(encoding="utf-8") for work in WORKS]
-    long = [text for text in texts if len(text) // 20 >= FEWEST * SHORTEST]
-    assert len(long) > 20
-    for excess in (above_train(*texts), *map(above_train, long)):
-        assert max(excess.values()) < UNLIKE
-
-
 def test_a_text_too_short_to_judge_has_no_bits():
     text = code_points("Раз, два, три. " * 100)
     assert bigram_bits(text, span(0, 1000), {"val": span(1000, 1399)}) == {}

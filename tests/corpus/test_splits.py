@@ -37,10 +37,7 @@ def cut(n, chosen):
 @given(works, splits("tail", "contiguous"))
 @example([34_824_659, 500], LONG)
 @example([10], split(0.3333333333, 0.6666666666, 0))  # the sum is 1 except for rounding
-@example([10**11], split(0.5, 0.5000000001, 1e-10))
-@example([0, 0], split(0.8, 0.1, 0.1))
 @example([10, 100], split(0.7, 0.1, 0.2))  # 0.7 + 0.1 is 0.7999999999999999 in floating point
-@example([100], split(0.58, 0.29, 0.13, "contiguous"))  # 0.58 * 100 is 57.99999999999999
 def test_each_work_or_all_joined_are_cut_by_the_fractions_without_gap_or_overlap(chars, chosen):
     by_split = spans(works_of(chars), chosen)
     of_all = cut(sum(chars), chosen)

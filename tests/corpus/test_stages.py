@@ -1,7 +1,6 @@
 """Unusual texts pass download, clean, tokenize and split unchanged; files without text and a full disk are reported."""
 
 import resource
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,21 +74,6 @@ def test_a_work_without_text_is_rejected_but_one_that_cleaning_empties_does_not_
         assert not (tmp_path / str(number) / "raw").exists()
     works = "Раз.".encode(), b"To be, or not to be", "Два.".encode()
     assert run_stages(tmp_path / "emptied", "notes", *works) == "Раз.\nДва.\n"
-
-
-@pytest.mark.slow
-def test_a_line_of_30_megabytes_takes_at_most_15_times_its_size_in_memory(tmp_path) -> None:
-    line = "Слово за словом, ".encode() * 1_000_000
-    (tmp_path / "books").mkdir()
-    (tmp_path / "books" / "a.txt").write_bytes(line)
-    peaks = []
-    for stage in stages(tmp_path).values():
-        tracemalloc.start()  # counts the memory of Python and numpy
-        stage()
-        peaks.append(tracemalloc.get_traced_memory()[1] / len(line))
-        tracemalloc.stop()
-    assert ids_of(tmp_path).shape == (17_000_001,)  # a line feed is added at the end
-    assert max(peaks) < 15, peaks
 
 
 # ---- a full disk, simulated by a limit on the size of a file
