@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.core.files import atomic_file, atomic_folder, project_root, read_json, resolve_path, write_json, write_text
+from bukva.core.files import atomic_file, atomic_folder, project_root, resolve_path
 
 
 def contents(folder):
@@ -121,15 +121,7 @@ def test_a_disk_that_does_not_flush_keeps_the_former_content(target, monkeypatch
     assert contents(target.parent) == before
 
 
-# ---- content and paths
-
-
-def test_text_keeps_its_line_ends_and_json_its_numbers(tmp_path):
-    write_text(tmp_path / "new" / "a.txt", "Ёж\r\nё\rж\n")
-    assert (tmp_path / "new" / "a.txt").read_bytes() == "Ёж\r\nё\rж\n".encode()
-    value = {"я": ["Ёж", 1], "а": 0.1 + 0.2, "none": None}
-    write_json(tmp_path / "a.json", value)
-    assert read_json(tmp_path / "a.json") == value
+# ---- paths
 
 
 def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with_dvc_is_it(tmp_path, monkeypatch):

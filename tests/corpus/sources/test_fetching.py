@@ -182,6 +182,15 @@ def test_a_redirect_to_another_host_does_not_send_the_password(server, target) -
     assert sent == [None, None, "Basic cHVzaGtpbjpodW50ZXIy"]  # the same host may know it
 
 
+def test_a_password_in_netrc_reaches_the_server(server, target, tmp_path, monkeypatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password word\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    sent: list[str | None] = []
+    server.replies["/a"] = lambda request: sent.append(request.headers["Authorization"]) or send(request, BODY, {})
+    fetch(server.address + "/a", target, silent)
+    assert sent == ["Basic bWU6d29yZA=="]
+
+
 def test_a_file_in_a_mirror_is_used_in_place_and_the_network_without_one(server, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("BUKVA_MIRROR", "mirror")  # relative to the project
