@@ -161,11 +161,10 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
         close(logits, whole[wanted])
 
 
-def inputs(model, x, numbers=None):
+def inputs(model, x):
     """Return the arguments of the loss for windows of train. The ids before them are not those of train."""
-    numbers = torch.arange(len(x)) if numbers is None else numbers
-    ngrams = model.ngrams.inputs(torch.cat([windows(length=2, seed=7), x], dim=1)[numbers], numbers, len(x))
-    return x[numbers, :-1], x[numbers, 1:], *ngrams
+    ngrams = model.ngrams.inputs(torch.cat([windows(length=2, seed=7), x], dim=1), torch.arange(len(x)), len(x))
+    return x[:, :-1], x[:, 1:], *ngrams
 
 
 @NGRAMS
@@ -185,18 +184,6 @@ def test_the_loss_is_that_of_the_whole_and_its_gradient_is_also_that_of_the_netw
     minimized = whole + NETWORK_LOSS * F.cross_entropy(network.mT, targets)
     parameters = list(model.parameters())
     close(torch.autograd.grad(loss, parameters), torch.autograd.grad(minimized, parameters))
-
-
-@NGRAMS
-def test_the_losses_of_parts_of_a_batch_average_to_the_loss_of_the_batch(memory):
-    model, x = gpt(ngrams=memory), windows()
-    parts = [model.loss(*inputs(model, x, torch.tensor(part))) * len(part) for part in ([0, 4], [3], [1, 2])]
-    close(sum(parts) / B, model.loss(*inputs(model, x)))
-
-
-def test_without_a_memory_the_loss_is_the_cross_entropy():
-    model, x = gpt(ngrams="none"), windows()
-    close(model.loss(x[:, :-1], x[:, 1:]), F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:]))
 
 
 def test_a_teacher_moves_the_targets_towards_the_predictions_of_the_longest_order_and_the_loss_stays():
@@ -251,8 +238,3 @@ def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_for
     empty = build(config).state_dict()
     assert sum(tensor.numel() for tensor in empty.values()) == count_parameters(config)
     assert gpt(ngrams=memory).state_dict().keys() == empty.keys()
-
-
-def test_an_empty_memory_is_an_error():
-    with pytest.raises(ValueError, match=r"^The n-gram memory is empty. Call `count` first.$"):
-        build(CONFIG)(windows()[:, :-1])

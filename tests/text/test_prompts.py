@@ -9,7 +9,6 @@ from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
 from bukva.text.tokenizers import CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
-SPACELESS = CharTokenizer(["\n", "а", "б"])
 SCRIPTS = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
 EVERYTHING = CharTokenizer(sorted(set("\n abcdefg".join(prompt for prompts in SCRIPTS.values() for prompt in prompts))))
 

@@ -46,14 +46,6 @@ def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, order):
     assert nats_of(KneserNey.count(train, V, order), ids, order) == pytest.approx(expected, rel=1e-12)
 
 
-def test_one_model_scores_all_orders_as_models_of_one_order_do():
-    train, ids = skewed(499, 7), skewed(101, 7, seed=2)
-    together = KneserNey.count(train, 7, 6).nats_by_order(ids, [6, 1, 3])
-    assert set(together) == {1, 3, 6}
-    for order, nats in together.items():
-        assert nats.tolist() == nats_of(KneserNey.count(train, 7, order), ids, order).tolist()
-
-
 @pytest.mark.parametrize("counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]])
 def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
     assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
