@@ -41,11 +41,6 @@ def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, colum
     assert values.min() > 0.85
 
 
-def test_all_singular_values_from_0_004_on_become_nearly_one():
-    values = torch.linspace(0.004, 1, 997, dtype=torch.float64).view(-1, 1, 1)  # singular values of 1 x 1 matrices
-    assert (orthogonalize(values) - 1).abs().max() < 0.15
-
-
 def test_stacked_matrices_are_orthogonalised_one_by_one():
     stacked = torch.nn.Parameter(torch.zeros(15, 5))
     separate = [torch.nn.Parameter(torch.zeros(5, 5)) for _ in range(3)]
