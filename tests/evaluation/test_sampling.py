@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bukva.evaluation.sampling import draw, generate, keep_likeliest, window_start
+from bukva.evaluation.sampling import draw, generate, keep_likeliest
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
 
@@ -67,13 +67,6 @@ def window_start_by_loop(stop, block_size):
         while length - start > block_size:
             start += max(1, block_size // 2)
     return start
-
-
-def test_when_the_block_is_full_its_first_half_is_dropped():
-    for block_size in (1, 2, 7, 8):
-        for stop in range(1, 31):
-            assert window_start(stop, block_size) == window_start_by_loop(stop, block_size)
-    assert [window_start(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
 
 
 @pytest.mark.parametrize("block_size", [T, 8, 1])

@@ -126,15 +126,6 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     assert accuracy == pytest.approx([right / 96, bigram_right / 96])
 
 
-def test_a_limit_of_characters_takes_a_share_of_every_work(scores, monkeypatch):
-    monkeypatch.setattr(module, "CONTEXT_CHARS", 50)
-    whole = scores.nats["gpt"]["val"]  # works of 100, 109 and 1 characters
-    found = value_of_context(models()["gpt"], whole, text(), "val", PARAMS)
-    assert found["chars"] == 24 + 26 + 1
-    expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
-    assert found["full_bits_per_char"] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("counts", [False, True])
 def test_short_context_means_exactly_that_many_characters_of_the_same_work(counts):
     held_out = text("train", "val")

@@ -3,18 +3,15 @@
 import itertools
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from encoded import KINDS, SPLITS, held_out
 from jinja2 import Environment, PackageLoader
 from lxml import html
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import write_json
-from bukva.report import charts, page, sections
+from bukva.report import page
 from bukva.report.sections import leads, passage, scored_text
 
 NO_BASELINE = "workspace: stage evaluate has not run, so there is no baseline."
@@ -61,23 +58,6 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     assert [json.loads(each.text) for each in drawn] == [[{"title": strange}]] * 3  # scores, losses, tries
 
 
-def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows(tmp_path):
-    experiment = SimpleNamespace(
-        folder=tmp_path,
-        cleaning={"works": 2, "chars": 41, "symbols": 7, "rule_set": "none"},
-        result=SimpleNamespace(author_word="author", params={"split": {"strategy": "tail", "duplicates": "remove"}}),
-    )
-    composition = {"authors": [{"author": "a", "chars": 1}], "categories": [{"category": "b", "chars": 1}]}
-    seen, cut = {"8": 0.25, "16": 0.125}, {"8": 0.5, "16": 0.375}
-    for in_train in (seen, {"before": cut, "after": seen}):
-        split = {"train": {"chars": 37, **composition}, "val": {"chars": 4, **composition, "in_train": in_train}}
-        write_json(tmp_path / "reports/split.json", split)
-        assert sections.corpus(experiment)["rows"][1:] == [
-            ["windows of 8 characters that occur in train", "", "25.0 %"],
-            ["windows of 16 characters that occur in train", "", "12.5 %"],
-        ]
-
-
 def test_a_character_is_of_the_predictor_that_needs_fewer_bits_or_of_neither_which_is_worse_than_chance():
     half, eighth, chance = np.log([2, 8, 11])
     found = leads(np.array([eighth, half, half, 9, chance]), np.array([half, eighth, half, 9, 9]), 11)
@@ -96,7 +76,6 @@ def test_the_scored_characters_are_in_the_order_of_the_works(kind, split, tmp_pa
     ("texts", "shown"),
     [
         (["аб", "первая\nвторая строка"], "вторая"),  # after the first line of the longest work
-        (["вторая строка", "а\n"], "вторая"),
         (["аб\n", "одна строка\nи"], "одна с"),  # the first half of the work has no line end
     ],
 )
@@ -104,13 +83,3 @@ def test_the_passage_begins_after_a_line_of_the_longest_work(texts, shown):
     lengths = np.array(list(map(len, texts)))
     work, chars = passage("".join(texts), lengths, 6)
     assert ("".join(texts)[chars], lengths[work]) == (shown, lengths.max())
-
-
-def test_one_score_has_an_axis_around_it_and_more_scores_have_their_own():
-    def scale(*bits):
-        rows = pd.DataFrame([{"label": "baseline", "colour": "red", "bits": each} for each in bits])
-        layers = charts.dots(rows, "bits", "one score")["layer"]
-        return next(layer["encoding"]["x"]["scale"] for layer in layers if layer["mark"]["type"] == "point")
-
-    assert scale(2.5)["domain"] == pytest.approx([2.45, 2.55])
-    assert "domain" not in scale(2.5, 2.6)

@@ -16,7 +16,7 @@ from bukva.core.params import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages
-from bukva.serving.app import Choice, Library, site
+from bukva.serving.app import Choice, site
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.store import Server
@@ -164,27 +164,3 @@ def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatc
     ]  # fmt: skip
     commits.append("two")
     assert client.get("/runs/a").text == "a 3"
-
-
-def test_models_of_the_last_runs_text_come_before_better_scores_on_another_text(monkeypatch):
-    found = {"workspace": ("a", 2.4), "english": ("b", 1.0), "wide": ("a", 2.3), "deep": ("a", 2.2)}
-    known = [
-        SimpleNamespace(
-            revision=SimpleNamespace(name=name, is_workspace=name == "workspace"),
-            about={"text": {"val": text}},
-            scores={"about.json": "-"},
-            metrics={"gpt": {"val": bits}},
-        )
-        for name, (text, bits) in found.items()
-    ]
-    monkeypatch.setattr(pages, "experiments", list)
-    monkeypatch.setattr(pages, "head", str)
-    monkeypatch.setattr(pages, "read_results", lambda _: known)
-    # all results share a second model
-    monkeypatch.setattr(
-        pages,
-        "_choices_of",
-        lambda one: [Choice(one.revision.name, "", "", None, of) for of in (one.revision.name, "b")],
-    )
-    made = Library.__new__(Library)
-    assert [choice.key for choice in made.choices()] == ["workspace", "workspace", "deep", "wide", "english"]

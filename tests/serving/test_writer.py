@@ -177,12 +177,6 @@ def test_a_served_model_answers_as_a_loaded_one(served, writer):
     assert (len(drawn), len(greedy)) == (2, 1)
 
 
-def test_a_text_is_read_as_the_vocabulary_of_the_model_allows():
-    writer = sharp(CharTokenizer("\nйм"))
-    assert writer.generate("ми\u0306", 9) == writer.generate("мй", 9)  # decomposed letters are composed
-    assert writer.bits("ми\u0306") == writer.bits("мй")
-
-
 NEITHER = "The request has neither prompt nor text; each row needs at least one of them."
 
 
@@ -190,9 +184,7 @@ NEITHER = "The request has neither prompt nor text; each row needs at least one 
     ("rows", "settings", "sentence"),
     [
         ([{"promt": "аб"}], {}, NEITHER),
-        ([], {}, NEITHER),
         ([{"prompt": "аб"}, {}], {}, "Row 2, neither prompt nor text is a string; set at least one of them."),
-        ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
         ([{"prompt": "аб"}, {"text": "аx"}], {}, "; use another text."),
         ([{"prompt": "а"}], {"temperature": -1.0},
          "temperature: -1.0 (float) is invalid. The value should be greater than or"),
