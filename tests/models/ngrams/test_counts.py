@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bukva.models.ngrams import counts as module
-from bukva.models.ngrams.counts import bits_of_train, count_pairs, exact_bigram, scorers
+from bukva.models.ngrams.counts import bits_of_train, exact_bigram, scorers
 from bukva.text.ids import bits
 
 V = 5
@@ -18,7 +18,6 @@ def text(n, seed=1):
 
 
 def count_one_by_one(train, scored, order, smoothing):
-    """Return the mean bits under a table of n-grams, computed one character at a time."""
     grams = Counter(tuple(train[i - order : i + 1]) for i in range(1, len(train)))
     contexts = Counter(gram[:-1] for gram in grams.elements())
     bits = 0.0
@@ -29,22 +28,13 @@ def count_one_by_one(train, scored, order, smoothing):
 
 
 @pytest.mark.parametrize(("name", "order"), [("unigram", 0), ("bigram_exact", 1)])
-def test_baselines_equal_counting_one_by_one(name, order):
+def test_baselines_equal_counting_one_by_one(name, order, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 7)
     train, val = text(401), text(97, seed=2)
     assert bits_of_train(train, V)[name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
     nats = scorers(train, V)[name](val)
     assert len(nats) == 96
     assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
-
-
-def test_pairs_are_counted_across_chunks(monkeypatch):
-    ids = text(103)
-    expected = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
-    for chunk in (1, 7, 10_000):
-        monkeypatch.setattr(module, "CHUNK", chunk)
-        counts = count_pairs(ids, V)
-        assert counts.sum() == 102
-        assert {pair: n for pair, n in np.ndenumerate(counts) if n} == expected
 
 
 def test_the_exact_bigram_counts_no_pair_across_runs():

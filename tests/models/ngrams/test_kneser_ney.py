@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from models.ngrams.witness import Witness, skewed
 
+from bukva.models.ngrams import trie
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.ngrams.smoothing import FALLBACK, Smoothed, discounts_of
-from bukva.models.ngrams.trie import count_ngrams
+from bukva.models.ngrams.smoothing import FALLBACK, discounts_of
 
 
 def nats_of(model, ids, order):
@@ -19,7 +19,6 @@ def nats_of(model, ids, order):
 
 @st.composite
 def cases(draw):
-    """Draw ids of train, ids to score, V and an order."""
     V = draw(st.integers(1, 5))
     ids = st.integers(0, V - 1)
     train = draw(st.lists(ids, min_size=1, max_size=60))
@@ -37,26 +36,19 @@ def test_nats_are_those_of_the_formulas(case):
     assert nats_of(model, np.array(ids, np.uint8), order) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("V", "order"), [(11, 3), (3, 8)])
-def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, order):
-    train, ids = skewed(1009, V), skewed(31, V, seed=2)
+@pytest.mark.parametrize(
+    ("V", "dtype", "order", "greatest"),
+    [(11, "uint8", 3, trie.MAX_CODE), (3, "uint8", 8, 100), (256, "uint8", 4, 10**7), (65_521, "uint16", 4, 10**7)],
+)
+def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, dtype, order, greatest, monkeypatch):
+    """Of the greatest ids of a type, too, and of grams that are counted by ranks because codes would be too large."""
+    monkeypatch.setattr("bukva.models.ngrams.smoothing.CHUNK", 3)  # contexts that are smoothed at once
+    monkeypatch.setattr(trie, "MAX_CODE", greatest)
+    train, ids = ((V - 1 - skewed(n, min(V, 11), seed=n)).astype(dtype) for n in (1009, 31))
     counts = np.array(list(Witness(train.tolist(), V).counts(order, is_longest=True).values()))
     assert discounts_of(counts).tolist() != list(FALLBACK)
     expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
     assert nats_of(KneserNey.count(train, V, order), ids, order) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]])
-def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
-    assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
-
-
-def test_contexts_are_smoothed_in_pieces_as_they_are_all_at_once(monkeypatch):
-    trie = count_ngrams(skewed(401, 7), 7, 4)
-    whole = Smoothed.of(trie.counts, trie)
-    monkeypatch.setattr("bukva.models.ngrams.smoothing.CHUNK", 3)
-    for array, expected in zip(Smoothed.of(trie.counts, trie), whole, strict=True):
-        assert array.tolist() == expected.tolist()
 
 
 def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):

@@ -18,7 +18,6 @@ NEAR = {"rtol": 2e-6, "atol": 1e-9}  # float32
 
 
 def windows(ids, starts, length):
-    """Return the (B, length) windows that begin at `starts`."""
     return np.array([ids[start : start + length] for start in starts], np.int64)
 
 
@@ -76,7 +75,6 @@ class Recount:
 
 @st.composite
 def texts(draw):
-    """Draw ids of train, V and orders."""
     V = draw(st.integers(1, 4))
     train = draw(st.lists(st.integers(0, V - 1), min_size=2, max_size=40))
     return train, V, sorted(draw(st.sets(st.integers(1, 6), min_size=1, max_size=3)))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from models.ngrams.witness import skewed
 
-from bukva.models.ngrams import stored
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import counts_of, load_counts, save_counts
 
@@ -27,7 +26,6 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """List of the calls that count n-grams."""
     calls, count = [], KneserNey.count
     monkeypatch.setattr(KneserNey, "count", lambda *args: calls.append(args) or count(*args))
     return calls
@@ -62,11 +60,3 @@ def test_another_text_or_a_longer_order_is_counted(folder, counted, train, size,
 def test_a_torn_folder_is_not_mapped(folder):
     (folder / "by_count_freed.npy").write_bytes(b"\x93NUMPY")
     assert load_counts(folder, TRAIN, V, K) is None
-
-
-def test_a_long_text_outside_of_the_project_is_counted_once(folder, counted, monkeypatch):
-    monkeypatch.setattr(stored, "MIN_CACHED_IDS", 100)
-    other = TRAIN[::-1].copy()
-    first, second = (counts_of(other, V, K) for _ in range(2))
-    assert len(counted) == 1
-    assert nats_of(first, other, K) == nats_of(second, other, K)
