@@ -8,9 +8,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.core.schema import Split
-from bukva.corpus.splits import share_table
 from bukva.text.collection import Document, read_table, read_texts
-from bukva.text.ids import Ids, Spans, save_splits
 
 
 def texts_in(folder: Path) -> dict[Document, str]:
@@ -26,15 +24,8 @@ def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Ite
 
 
 def split(train: float, val: float, test: float, strategy: str = "tail", duplicates: str = "keep") -> Split:
-    """Section split of params.yaml."""
     fractions = {"train": train, "val": val, "test": test}
     return Split.model_validate({"strategy": strategy, "duplicates": duplicates, **fractions})
-
-
-def save_in_characters(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:
-    """Save the splits of ids that stand for one character each."""
-    rows = share_table(shares)
-    save_splits(folder, ids, rows.assign(first_id=rows["start"], ids=rows["stop"] - rows["start"]))
 
 
 @st.composite

@@ -48,11 +48,6 @@ def same(a, b):
 # ---- the kernels
 
 
-def test_the_queries_are_the_last_positions():
-    assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
-    assert causal_mask(3, 3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
-
-
 @kernels
 @pytest.mark.parametrize(
     ("n_queries", "n_keys", "causal"), [(T, T, True), (T, S, True), (1, S, True), (T, T, False), (S, T, False)]
@@ -104,7 +99,6 @@ def test_the_layer_equals_its_heads_one_by_one(kernel, causal, bias, n_head):
 
 
 def torch_layer(ours, *, bias):
-    """Return torch's attention layer with the same weights."""
     theirs = nn.MultiheadAttention(C, nh, bias=bias, batch_first=True, dtype=torch.float64).eval()
     weights = {"in_proj_weight": ours.qkv.weight, "out_proj.weight": ours.proj.weight}
     biases = {"in_proj_bias": ours.qkv.bias, "out_proj.bias": ours.proj.bias} if bias else {}

@@ -26,7 +26,6 @@ X = torch.tensor([[0, 1, 4, 2, 0]])
 
 
 def clones(model):
-    """Return copies of the weights, as training keeps them."""
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
@@ -156,8 +155,6 @@ def test_a_damaged_file_is_an_error_that_names_it_and_the_other_weights_still_lo
     rejected(folder, NO_FIT)
     load_model(folder, "initial")
 
-
-# ---- a model with n-grams
 
 COUNTING = dataclasses.replace(GPT_SHAPE, ngrams="input", ngram_orders=(3, 2))
 UNCOUNTED = r"Cannot load the training split from .*train.npy: "

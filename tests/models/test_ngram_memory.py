@@ -11,9 +11,9 @@ from models.ngrams.witness import skewed
 from bukva.models import ngram_memory
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NETWORK_LOSS, TEACHER_WEIGHT
-from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
+from bukva.models.ngram_memory import NgramFeatures, ProductOfExperts
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.registry import build, count_parameters
+from bukva.models.registry import build
 
 V, T, B, C, ORDERS = 11, 7, 5, 6, (2, 3, 5)
 TRAIN = skewed(503, V - 1)  # the last id is not in train
@@ -35,7 +35,6 @@ def gpt(train=TRAIN, **options):
 
 
 def windows(n=B, length=T, seed=3):
-    """Return (n, length + 1) windows of train."""
     starts = np.random.default_rng(seed).integers(len(TRAIN) - length, size=n)
     return torch.from_numpy(TRAIN[starts[:, None] + np.arange(length + 1)].astype(np.int64))
 
@@ -83,16 +82,6 @@ def test_it_is_the_product_of_the_experts_each_to_its_power():
             assert torch.equal(mixture(hidden, logits, recall), exact)
     nothing = NgramFeatures(torch.zeros(B, T, 3, V), torch.zeros(B, T, 4))
     assert mixture(hidden, logits, nothing).isfinite().all()
-
-
-def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
-    memory = NgramMemory(V, [5, 2])
-    memory.count(TRAIN)
-    x = windows()[:, :-1]
-    features = memory.lookup(x).features
-    assert features.shape == (B, T, memory.n_features)
-    seen = KneserNey.count(TRAIN, V, 5).lookup(x.numpy(), [5], T).seen
-    close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
 
 
 @NGRAMS
@@ -227,14 +216,3 @@ def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     assert (alone.ngrams, list(alone.state_dict())) == (None, list(plain.state_dict()))
     assert alone.wte.weight is model.wte.weight
     assert torch.equal(model(x), before)  # the full model is unchanged
-
-
-@NGRAMS
-def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_formula(memory):
-    plain, config = (dataclasses.replace(CONFIG, ngrams=ngrams) for ngrams in ("none", memory))
-    experts, features = len(ORDERS) + 1, 2 * max(ORDERS)
-    mixture = (C + features + 1) * experts
-    assert count_parameters(config) == count_parameters(plain) + mixture + V * C * (memory == "input")
-    empty = build(config).state_dict()
-    assert sum(tensor.numel() for tensor in empty.values()) == count_parameters(config)
-    assert gpt(ngrams=memory).state_dict().keys() == empty.keys()

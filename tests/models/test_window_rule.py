@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bukva.models import window_rule as scoring
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.registry import build
-from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process, stride_of
+from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process
 from bukva.text.held_out import Passage
 
 V, T = 11, 7
@@ -27,7 +27,6 @@ def gpt():
 
 
 def score_one_by_one(model, ids, stride, block_size=T, n_context=1, *, of_train=False):
-    """Score by the window rule with one forward pass for each character."""
     model.eval()
     nats = []
     begin = max(0, n_context - (block_size - stride + 1))  # start of the first window
@@ -88,7 +87,8 @@ def counting(memory):
 
 @pytest.mark.parametrize("memory", ["none", "logits"])
 @pytest.mark.parametrize("stride", [1, 3, T])
-def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(memory, stride):
+def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(memory, stride, monkeypatch):
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)  # batches as for a large vocabulary
     model = counting(memory)
     for n in (2, 3, T, T + 1, T + 2, 3 * T + 1, 41):
         ids = text(n)
@@ -97,45 +97,6 @@ def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_wi
         for size in (2, 3, 7):
             shares = [nats_of_process(model, ids, T, stride, rank, size) for rank in range(size)]
             np.testing.assert_allclose(np.concatenate(shares), expected, atol=1e-5)
-
-
-def side_by_side(memory, passage, **options):
-    """Return the (N,) nats by windows that do not overlap."""
-    return nats_of_passages(counting(memory), [passage], T, T, **options)
-
-
-@pytest.mark.parametrize(
-    ("memory", "beyond"), [("none", True), ("logits", True), ("logits", False), ("input", True), ("input", False)]
-)
-def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_as_many_as_counts_look_back(
-    memory, beyond
-):
-    ids = text(37)
-    whole = side_by_side(memory, Passage(0, ids, 1), ngrams_see_before_window=beyond)
-    for position in range(len(ids)):
-        changed = ids.copy()
-        changed[position] = (ids[position] + 1) % V
-        end = (position // T + 1) * T  # the last position that is scored in the window of this one
-        expected = {*range(position, end + 1)}
-        if beyond and memory == "logits":
-            expected |= {*range(position, position + 5)}
-        # the network sees the counts in the next window
-        if beyond and memory == "input" and position + 3 >= end:
-            expected |= {*range(end, end + T + 1)}
-        nats = side_by_side(memory, Passage(0, changed, 1), ngrams_see_before_window=beyond)
-        differing = np.flatnonzero(nats != whole) + 1
-        assert {*differing.tolist()} == expected & {*range(1, len(ids))}
-
-
-def test_small_batches_as_for_a_large_vocabulary_have_the_same_scores(gpt, monkeypatch):
-    ids = text(200)
-    whole = nats_of(gpt, ids, T, stride_of(T))
-    assert scoring.ids_per_batch(gpt) == scoring.BATCH_CHARS["cpu"]
-    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)
-    assert scoring.ids_per_batch(gpt) == 3 * T
-    np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
-    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", V - 1)  # a batch has at least one window
-    np.testing.assert_allclose(nats_of(gpt, ids[:20], T, stride_of(T)), whole[:19], atol=1e-5)
 
 
 @pytest.fixture
@@ -158,24 +119,6 @@ def test_nats_and_what_a_watch_sees_have_the_same_bytes_with_any_number_of_threa
         assert torch.get_num_threads() == n
     assert results[1:] == results[:1] * 3
     assert sum(n_read) == 4 * len(nats) == 4 * sum(len(passage.scored) for passage in passages)
-
-
-def test_an_interrupted_scoring_begins_no_more_batches_and_gives_the_threads_back(gpt, threads, monkeypatch):
-    threads(2)
-    of_workers, forward = [], GPT.forward
-
-    def interrupted(*given, **named):
-        of_workers.append(torch.get_num_threads())
-        if len(of_workers) == 3:
-            raise KeyboardInterrupt
-        return forward(*given, **named)
-
-    monkeypatch.setattr(GPT, "forward", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        nats_of_passages(gpt, [Passage(0, text(9973), 1)], T, 3)
-    assert len(of_workers) < 300  # of 1,108
-    assert set(of_workers) == {1}
-    assert torch.get_num_threads() == 2
 
 
 def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):

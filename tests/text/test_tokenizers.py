@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bukva.core.errors import BukvaError
-from bukva.text.characters import code_points, from_code_points
 from bukva.text.tokenizers import TOKENIZERS, BPETokenizer, ByteTokenizer, CharTokenizer, load_tokenizer, save_tokenizer
 
 TRAIN = ["мир и мир\nи мирмир", "the theme then\n\n", "x  \n\n\n\n x  \n\n  y" * 5, "日本日本日本 😀😀"]
@@ -88,17 +87,6 @@ def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(kind, tmp_p
         load_tokenizer(tmp_path)
 
 
-# ---- characters
-
-
-@settings(max_examples=25)
-@given(st.text(characters | st.sampled_from("\uffff\U00010000")))
-@example("")
-def test_a_text_survives_a_round_trip_through_code_points(text):
-    assert code_points(text).tolist() == list(map(ord, text))
-    assert from_code_points(code_points(text)) == text
-
-
 few = st.sampled_from("\0\n\r е\u0308ё😀\U0010ffff")
 
 
@@ -141,9 +129,6 @@ def test_unknown_characters_are_named_with_code_points_and_the_first_position_an
         CharTokenizer([]).encode("жедгвба")
     assert re.findall(r"'(.)' \(U", str(error.value)) == list("абвгд")
     assert ") and 2 more;" in str(error.value)
-
-
-# ---- bytes
 
 
 @UTF8

@@ -30,7 +30,6 @@ def collection(folder, *texts):
 
 
 def symbols(first, n):
-    """Return n different characters of four bytes each."""
     return "".join(map(chr, range(0x10000 + first, 0x10000 + first + n)))
 
 
