@@ -49,26 +49,27 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 @pytest.mark.parametrize(
-    ("library", "homes"),
+    ("known", "homes"),
     [
         ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
-        (
-            "torch",
-            ["bukva.core.machine", "bukva.models", "bukva.backends", "bukva.training", "bukva.durability",
-             "bukva.evaluation", "bukva.serving.writer",
-             "bukva.studies",
-             "bukva.cli.planning", "stages.train_bigram"],
-        ),
+        ("torch", ["bukva.core.machine", "bukva.models", "bukva.backends", "bukva.training", "bukva.durability",
+                   "bukva.evaluation", "bukva.serving.writer", "bukva.studies", "bukva.cli.planning",
+                   "stages.train_bigram"]),
         ("altair", ["bukva.report", "bukva.studies"]),
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.sweep.commands"]),
+        # costs and progress of experiments are in journals, and verdicts go there; bukva.load takes registered models
+        ("bukva.tracking", ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.report.comparison",
+                            "bukva.serving", "bukva.cli", "bukva.durability"]),
+        ("bukva.durability", ["stages", "bukva.sweep", "bukva.cli"]),
+        ("bukva.studies", ["bukva.cli.app"]),
     ],
 )  # fmt: skip
-def test_a_library_is_imported_in_its_own_places_only(library, homes):
+def test_a_library_or_a_package_is_imported_in_its_own_places_only(known, homes):
     for name in modules():
-        if library in imported(name):
-            assert belongs(name, homes), f"{name} imports {library}"
+        found = [other for other in imported(name) if belongs(other, [known])]
+        assert not found or belongs(name, [*homes, known]), f"{name} imports {found}"
 
 
 def test_the_architecture_of_models_imports_nothing_else_of_ours():
@@ -79,29 +80,6 @@ def test_the_architecture_of_models_imports_nothing_else_of_ours():
     for module in ARCHITECTURE:
         more = counting if module.startswith("ngram") else set()
         assert reached(f"bukva.models.{module}") <= allowed | more, module
-
-
-def test_tracking_and_durability_are_known_at_the_top_only():
-    # costs and progress of experiments are in their journals, and verdicts go there; bukva.load takes registered models
-    homes = [
-        "stages",
-        "bukva.sweep",
-        "bukva.compare.groups",
-        "bukva.report.comparison",
-        "bukva.serving",
-        "bukva.cli",
-        "bukva.durability",
-    ]
-    for name in modules():
-        for known in ("bukva.tracking", "bukva.durability"):
-            found = [other for other in imported(name) if belongs(other, [known])]
-            assert not found or belongs(name, [*homes, known]), f"{name} imports {found}"
-
-
-def test_only_the_commands_import_the_studies():
-    for name in modules():
-        studies = [other for other in imported(name) if belongs(other, ["bukva.studies"])]
-        assert not studies or name == "bukva.cli.app" or belongs(name, ["bukva.studies"]), f"{name} imports {studies}"
 
 
 def test_light_stages_import_nothing_heavy():
