@@ -24,7 +24,6 @@ FILES = {"poems/Ёж.txt": "ёж\r\n".encode(), "README": b"", "poems/deep/er.tx
 
 
 def tar_with(path: Path, *entries: tarfile.TarInfo | tuple[str, bytes], mode: str = "w:gz") -> Path:
-    """A tar of such entries in this order; those with content are files."""
     with tarfile.open(path, mode) as tar:
         for entry in entries:
             if isinstance(entry, tarfile.TarInfo):

@@ -19,11 +19,10 @@ from bukva.corpus.sources.formats import conversion
 from bukva.text.collection import Document
 
 
-def noted(source: Path, target: Path, **params: object) -> list[str]:
-    """The notes of a download."""
+def noted(target: Path, **params: object) -> list[str]:
     notes: list[str] = []
-    get(target, path=source, note=notes.append, **params)
-    return [note.removeprefix("download: ").replace(str(source), "books") for note in notes]
+    get(target, note=notes.append, **params)
+    return [note.removeprefix("download: ").replace(str(params.get("path")), "books") for note in notes]
 
 
 @pytest.fixture
@@ -31,18 +30,6 @@ def at(server):
     """The function returned gives the parameters of a download of this body from a path of the server."""
     url = {"corpus": "url"}
     return lambda path, body: url | {"url": server.has(path, body), "sha256": digest_of(body).hexdigest()}
-
-
-@pytest.fixture
-def from_server(at, target: Path):
-    """The function returned downloads this body from a path of the server, and returns the notes."""
-
-    def download(path: str, body: bytes) -> list[str]:
-        notes: list[str] = []
-        get(target, note=notes.append, **at(path, body))
-        return notes
-
-    return download
 
 
 @pytest.fixture
@@ -82,7 +69,7 @@ def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told
     write(source, {"d.jsonl": '{"text": "one"}\n{"text": "\ufefftwo"}'})
     places = "books/b.txt, books/c.txt, books/d.jsonl, row 2"
     words = f"Removed byte order marks (U+FEFF) from 3 texts: {places}."
-    assert noted(source, target) == [words]
+    assert noted(target, path=source) == [words]
     assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "x", "x\ny", "one", "two"]
 
 
@@ -108,14 +95,14 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     (source / "zero.txt").symlink_to("/dev/zero")
     fails(r"pipe\.txt' is a pipe, a socket or a device\. Use a folder of texts", path=source / "pipe.txt")
     names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert noted(source, target) == [f"Left out 4 files because of errors: {names} and 1 more."]
+    assert noted(target, path=source) == [f"Left out 4 files because of errors: {names} and 1 more."]
 
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
     write(source, {f"c/A/{work}.txt": "x" for work in ("one", "a, b", "range", "empty", "none")} | {"c/B/b.txt": "x"})
     info = 'name,year\none,1863\n"a, b",1900\nrange,1863-1869\nempty,\nno such file,2\nb,1\n"open,4\nshort\n'
     write(source, {"c/A/info.csv": info, "c/D/info.csv": "name,year\nb,1\n"})
-    assert noted(source, target) == [  # b is another author's, and D has no works at all
+    assert noted(target, path=source) == [  # b is another author's, and D has no works at all
         "Ignored 3 rows of info.csv for works that do not exist: b, b, no such file.",
         "Ignored 2 rows of info.csv because of errors: open,4, short.",
     ]
@@ -129,7 +116,7 @@ def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, s
     info = "name,year\r\nПовесть о любви,1863\r\nВечер в деревне,1864\r\n".replace(",", delimiter)
     write(source, {"Повесть о любви.txt": "x", "Вечер в деревне.txt": "x", "info.csv": info.encode(encoding)})
     write(source, {"b/info.csv": "name,year\0"})
-    detected, unreadable = noted(source, target)
+    detected, unreadable = noted(target, path=source)
     assert detected == f"Read 1 file in a detected encoding (download.encoding): books/info.csv ({encoding})."
     assert unreadable.startswith("Ignored 1 row of info.csv because of errors: books/b/info.csv: contains NUL")
     assert [document.year for document in texts_in(target)] == ["1864", "1863"]
@@ -154,14 +141,14 @@ def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
         ("book.txt", "-/-/book", ""),
     ],
 )
-def test_the_only_folder_of_an_archive_is_an_author_if_none_is_inside(files, works, said, from_server, target) -> None:
-    notes = from_server("/books", tar_gz(dict.fromkeys(files.split(), "x")))
+def test_the_only_folder_of_an_archive_is_an_author_if_none_is_inside(files, works, said, at, target) -> None:
+    notes = noted(target, **at("/books", tar_gz(dict.fromkeys(files.split(), "x"))))
     assert sorted(document.name for document in texts_in(target)) == works.split()
     assert bool(said) == any("pack" in note for note in notes)
     assert said in "".join(notes)
 
 
-def test_a_zip_that_is_a_book_is_one_and_other_zips_are_folders(from_server, target, tmp_path) -> None:
+def test_a_zip_that_is_a_book_is_one_and_other_zips_are_folders(at, target, tmp_path) -> None:
     word, office = docx("<w:p><w:t>раз</w:t></w:p>", core=""), odt("<text:p>раз</text:p>") | {"meta.xml": "<a/>"}
     book = fb2("<p>раз</p>", encoding="windows-1251")
     several = {"1.fb2": book, "2.fb2.zip": zipped(tmp_path / "e", {"x.fb2": book}).read_bytes()}
@@ -172,14 +159,14 @@ def test_a_zip_that_is_a_book_is_one_and_other_zips_are_folders(from_server, tar
         (zipped(tmp_path / "d", {"1.fb2": book}), ["1.fb2"]),
         (zipped(tmp_path / "f", several), ["1.fb2", "2.fb2.zip"]),
     ):
-        from_server("/download", path.read_bytes())
+        noted(target, **at("/download", path.read_bytes()))
         assert texts_in(target) == {Document("-", "-", name): "раз\n" for name in names}
 
 
-def test_names_that_were_guessed_in_an_archive_are_told(from_server, target, tmp_path) -> None:
+def test_names_that_were_guessed_in_an_archive_are_told(at, target, tmp_path) -> None:
     body = zipped(tmp_path / "a.zip", {"12345.txt": "раз"}).read_bytes().replace(b"12345", "Книга".encode("cp866"))
     words = "Guessed the encoding of 1 file name in a zip, because UTF-8 does not fit: Книга.txt (cp866)."
-    assert from_server("/a.zip", body) == [f"download: {words}"]
+    assert noted(target, **at("/a.zip", body)) == [words]
     assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
 
 
@@ -187,7 +174,7 @@ def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) ->
     write(source, {"a.txt": "{\\rtf1 x", "b.TXT": "\n<!DOCTYPE HTML><p>x", "c.txt": "<br> {\\rtf", "d.py": "<html>"})
     words = "with markup, because it begins like a file of another type; rename or convert such files"
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
-    assert noted(source, target, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
+    assert noted(target, path=source, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
     assert len(texts_in(target)) == 4
 
 
@@ -198,7 +185,7 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
         epub(source / name, {"a": "x"}, metadata=said)
     words = "Found an author, title or year that paths and info.csv do not contain in 4 files"
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
-    assert noted(source, target) == [f"{words}: {listed} and 1 more."]
+    assert noted(target, path=source) == [f"{words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
         Document("-", "Гоголь", "1.epub Нос", "1835"),
         Document("-", "Гоголь", "Нос.epub", "1835"),
@@ -260,7 +247,7 @@ AS_PLAIN = "to read such files as plain text, add their extension to download.ex
 
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
     write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
-    assert noted(source, target) == [
+    assert noted(target, path=source) == [
         "Did not read 2 files; convert each file with the command after its name: books/b.MOBI "
         "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
         "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
@@ -284,7 +271,7 @@ def test_files_without_texts_are_told_with_what_they_have_and_info_csv_is_no_tab
     write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     write(source, {"pom.xml": "<project/>"})
-    assert noted(source, target) == [
+    assert noted(target, path=source) == [
         "Left out 1 file without text: books/empty.csv (contains no text).",
         "Did not read 3 files of XML other than TEI, or of tables without the column that download.text_column names "
         f"({AS_PLAIN}): books/config.json (has no column 'text'; its columns are: a), books/metadata.csv (has no "
@@ -298,7 +285,6 @@ def test_files_without_texts_are_told_with_what_they_have_and_info_csv_is_no_tab
     fails(words, path=source / "metadata.csv")
 
 
-# ---- any folder of texts: mixed types and encodings, bad files among good ones
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000
 
 
@@ -307,7 +293,7 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     write(source, {"Poe/info.csv": "name,year\nraven,1845\n", "info.csv": "name,year\nдва,1835\n"})
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     zipped(source / "два.fb2.zip", {"x.fb2": fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")})
-    noted(source, target, extensions=[".c"])
+    noted(target, path=source, extensions=[".c"])
     assert texts_in(target) == {
         Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
         Document("-", "-", "c.HTML"): "раз\n",

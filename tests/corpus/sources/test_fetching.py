@@ -77,9 +77,6 @@ def test_a_file_above_the_bound_is_rejected_with_and_without_a_length(server, ta
     assert target.read_bytes() == BODY
 
 
-# ---- transfers that break
-
-
 @dataclass
 class BreakingFile:
     """A file whose transfers break: of each answer only so many bytes arrive, then all of the last one."""
@@ -157,9 +154,6 @@ def test_an_answer_that_is_not_the_rest_of_the_same_file_is_never_appended(
     fetch(server.address + "/file", target, silent, hashlib.sha256(expected).hexdigest())
     assert target.read_bytes() == expected
     assert file.ranges == [None, "bytes=2000-"] + [None] * (body != NEW)
-
-
-# ---- redirects and mirrors
 
 
 def redirecting(server: Any, path: str, to: str) -> str:

@@ -23,7 +23,6 @@ XHTML = (
 
 
 def file(path: Path, content: str | bytes) -> Path:
-    """Write a file; text is encoded as UTF-8."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
@@ -38,7 +37,6 @@ def read(path: Path, encoding: str = "auto") -> tuple[str, tuple[str, str, str],
 
 
 def error(path: Path, encoding: str = "auto") -> str:
-    """Return the message of the error that reading a file raises."""
     with pytest.raises(BadTextError) as raised:
         read(path, encoding)
     return str(raised.value)
@@ -73,20 +71,17 @@ def epub(
 
 
 def jsonl(path: Path, rows: Sequence[object]) -> Path:
-    """A row on each line; text is written as it is."""
     lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
 def parquet(path: Path, columns: Mapping[str, object], row_group_size: int = 7) -> Path:
-    """A table in groups of rows."""
     pq.write_table(pa.table(dict(columns)), path, row_group_size=row_group_size)
     return path
 
 
 def zipped(path: Path, parts: Mapping[str, str | bytes]) -> Path:
-    """A zip of parts."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in parts.items():
             file.writestr(name, content)
@@ -94,7 +89,6 @@ def zipped(path: Path, parts: Mapping[str, str | bytes]) -> Path:
 
 
 def fb2(body: str, info: str = "", encoding: str = "utf-8", after: str = "") -> bytes:
-    """A FictionBook: its body, its title-info, and what comes after the body."""
     text = (
         f'<?xml version="1.0" encoding="{encoding}"?>\n<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0" '
         f'xmlns:l="http://www.w3.org/1999/xlink"><stylesheet type="text/css">p {{}}</stylesheet>'
@@ -105,7 +99,6 @@ def fb2(body: str, info: str = "", encoding: str = "utf-8", after: str = "") -> 
 
 
 def tei(text: str, header: str = "", root: str = "TEI", after: str = "") -> bytes:
-    """A document of TEI: its text, its fileDesc, and what comes after the header."""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?><?xml-model href="x.rng"?>\n<{root} xmlns="http://www.tei-c.org/ns/1.0">'
         f"<teiHeader><fileDesc>{header}</fileDesc></teiHeader>{after}<text>{text}</text></{root}>"
@@ -129,14 +122,12 @@ META = (
 
 
 def docx(body: str, part: str = "word/document.xml", core: str = CORE) -> dict[str, str]:
-    """The parts of a document of Word."""
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
     document = f"{head}<w:document {WORD}><w:body>{body}</w:body></w:document>"
     return {"[Content_Types].xml": "<x/>", part: document} | ({"docProps/core.xml": core} if core else {})
 
 
 def odt(body: str) -> dict[str, str]:
-    """The parts of a document of LibreOffice."""
     styles = "<office:automatic-styles><number:text>нет</number:text></office:automatic-styles>"
     content = (
         f"<office:document-content {OFFICE}>{styles}<office:body><office:text>{body}</office:text></office:body>"

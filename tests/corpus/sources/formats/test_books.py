@@ -221,7 +221,6 @@ PACKAGE = f'<p><manifest><item id="a" href="a.html" media-type="text/html"/></ma
 
 
 def bare(path: Path, container: str, package: str = "", page: bytes = b"") -> Path:
-    """A book of these parts only."""
     return zipped(path, {"META-INF/container.xml": container, "b.opf": package, "a.html": page})
 
 

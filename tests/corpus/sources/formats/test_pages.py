@@ -80,11 +80,7 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
 
 
-# ---- subtitles
-
-
 def subtitles(*cues: str, times: str = "00:00:0{}.000 --> 00:00:0{}.500", number: str = "{}\n") -> str:
-    """Subtitles of half a second, one for each second, with their numbers."""
     heads = (number.format(n) + times.format(n, n) for n in range(1, len(cues) + 1))
     return "".join(f"{head}\n{cue}\n\n" for head, cue in zip(heads, cues, strict=True))
 

@@ -29,7 +29,6 @@ def fails(words: str, path: Path, column: str = "text") -> None:
 
 
 def as_table(folder: Path, kind: str, row: dict[str, object]) -> Path:
-    """Return a table with one row."""
     if kind == "csv":
         return file(folder / "a.csv", f"{';'.join(row)}\n{';'.join(map(str, row.values()))}\n")
     columns = {key: [value] for key, value in row.items()}
@@ -77,8 +76,6 @@ def test_a_parquet_without_the_column_or_damaged_is_an_error(tmp_path) -> None:
         fails(words, file(tmp_path / "b.parquet", raw))
 
 
-# ---- .csv and .tsv
-
 POEM = 'Раз,\nдва; "три"\t|четыре'
 
 
@@ -123,9 +120,6 @@ def test_bad_rows_and_columns_of_a_csv_are_errors_of_their_own(tmp_path) -> None
     words = r"^books/a\.csv: has no column 'text'; its columns are: id, Text, a b\. Set download\.text_column to"
     fails(words, file(path, 'id;Text;"a\nb"\n1;x;y\n'))
     fails("its columns are: none", file(path, ""))
-
-
-# ---- .json
 
 
 def test_a_text_that_is_a_list_of_lines_is_read_line_by_line(tmp_path) -> None:
