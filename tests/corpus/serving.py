@@ -44,14 +44,12 @@ class Server:
         reply(request)
 
     def has(self, path: str, body: bytes, status: int = 200, announced: object = None) -> str:
-        """Make the server send a body; returns its address."""
         length = {"Content-Length": len(body) if announced is None else announced}
         self.replies[path] = lambda request: send(request, body, length, status)
         return self.address + path
 
 
 def send(request: BaseHTTPRequestHandler, body: bytes, headers: Mapping[str, object], status: int = 200) -> None:
-    """Send an answer."""
     request.send_response(status)
     for name, value in headers.items():
         request.send_header(name, str(value))

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from bukva.corpus import repeats
 from bukva.corpus.repeats import equal_runs, seen_in_train
 
-# ---- texts with repeats, and slow and obvious searches for them
-
 
 def text_of(n, n_kinds, seed):
     """Return (n,) random characters.
@@ -20,7 +18,6 @@ def text_of(n, n_kinds, seed):
 
 
 def joined(*texts):
-    """Join texts; return the joined text and the (n_texts, 2) spans."""
     stops = np.cumsum([len(text) for text in texts])
     return np.concatenate(texts), np.stack([stops - [len(text) for text in texts], stops], axis=1)
 
@@ -90,16 +87,6 @@ def test_windows_seen_in_train_and_equal_runs_are_those_of_a_slow_search(text, n
     assert sorted(runs.tolist()) == expected
 
 
-def test_more_windows_than_are_looked_up_are_sampled(monkeypatch):
-    copy, other = text_of(1009, 29, 1), text_of(1009, 29, 2)
-    codes, spans = joined(copy, np.concatenate([copy, other]))
-    monkeypatch.setattr(repeats, "MOST_WINDOWS", 211)
-    [seen] = seen_in_train(codes, [spans[1:]], codes, spans[:1], 8)
-    assert seen == pytest.approx(0.5, abs=0.01)
-
-
-# ---- repeats are cut out of train
-
 MIN = 31  # smallest number of equal characters that is cut in these tests
 
 
@@ -152,7 +139,6 @@ ORIGINAL, OTHER = text_of(997, 29, seed=1), text_of(997, 29, seed=2)
 
 
 def phrases(length, step, starts):
-    """Return text that has these phrases of ORIGINAL, one in each `step` characters."""
     return np.concatenate([np.append(ORIGINAL[at : at + length], OTHER[at + length : at + step]) for at in starts])
 
 

@@ -1,18 +1,12 @@
 """The messages about splits: sizes that were missed, repeats, and a different kind of text at the end of a work."""
 
-import math
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from imports import ROOT
 from works import split, works_of
 
 from bukva.corpus.split_report import (
-    FEWEST,
-    PARTS,
-    SHORTEST,
     UNLIKE,
     bigram_bits,
     findings,
@@ -79,8 +73,6 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
     assert [*findings(report)] == [seen]
 
 
-# ---- unlike text
-
 WORKS = sorted((ROOT / "data/sample").rglob("*.txt"))
 NOTES = "".join(
     f"{n}. Стр. {n * 37 % 991}, строка {n * 7 % 31}. См.: Собр. соч. в {n % 20 + 1} т., т. {n % 9 + 1}, "
@@ -91,36 +83,6 @@ NOTES = "".join(
 
 def span(start, stop):
     return np.array([[start, stop]])
-
-
-def slow_bits(windows, counted):
-    """Return the bits per character of the median window, by counts of pairs in a dictionary."""
-    pairs = Counter(window[at : at + 2] for window in counted for at in range(len(window) - 1))
-    firsts, seconds = Counter(), Counter()
-    for pair, n in pairs.items():
-        firsts[pair[0]] += n
-        seconds[pair[1]] += n
-    bits = []
-    for window in windows:
-        total = 0.0
-        for first, second in pairwise(window):
-            alone = (seconds[second] + 0.5) / (seconds.total() + 0.5 * (len(seconds) + 1))
-            total -= math.log2((pairs[first + second] + 2 * alone) / (firsts[first] + 2))
-        bits.append(total / (len(window) - 1))
-    return float(np.median(bits))
-
-
-def test_bits_are_those_of_a_slow_model_and_each_part_of_train_is_left_out_of_its_counts():
-    n_train, n = PARTS * FEWEST * SHORTEST, FEWEST * SHORTEST
-    text = (WORKS[0].read_text(encoding="utf-8") * 2)[: n_train + 2 * n]
-    held_out = {"val": span(n_train, n_train + n), "test": span(n_train + n, n_train + 2 * n)}
-    bits = bigram_bits(code_points(text), span(0, n_train), held_out)
-    windows = [text[start : start + SHORTEST] for start in range(0, len(text), SHORTEST)]
-    *parts, val, test = (windows[part * FEWEST : (part + 1) * FEWEST] for part in range(PARTS + 2))
-    train = sorted(slow_bits(part, [w for other in parts if other is not part for w in other]) for part in parts)
-    assert bits["train"] == pytest.approx(train[-2], abs=1e-9)
-    for name, own in (("val", val), ("test", test)):
-        assert bits[name] == pytest.approx(slow_bits(own, [w for part in parts for w in part]), abs=1e-9)
 
 
 def above_train(*texts):

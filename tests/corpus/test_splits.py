@@ -3,18 +3,17 @@
 from fractions import Fraction
 from itertools import accumulate
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from works import save_in_characters, split, splits, works_of
+from works import split, splits, works_of
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.split_report import report
 from bukva.corpus.splits import divide, spans
 from bukva.text.collection import TEXT, Document, write_collection
-from bukva.text.ids import check_lengths, load_lengths, load_splits
+from bukva.text.ids import check_lengths
 
 # fractions whose digits times the characters of a corpus exceed 64 bits
 LONG = split(0.666666666666667, 0.166666666666666, 0.166666666666667)
@@ -58,7 +57,6 @@ FRACTIONS = (0.8, 0.1, 0.1)
 
 @st.composite
 def corpora(draw):
-    """Draw works of three to five authors in one to three categories."""
     authors, categories = "ABCDE"[: draw(st.integers(3, 5))], "pqr"[: draw(st.integers(1, 3))]
     return works_of(draw(st.lists(st.integers(0, 97), min_size=5, max_size=23)), authors, categories)
 
@@ -107,8 +105,6 @@ def test_fewer_works_or_authors_than_splits_are_rejected(strategy, what, n):
     assert str(error.value) == f"params.yaml, split.strategy: {needed}; use 'tail', or more text."
 
 
-# ---- repeats in train
-
 PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
 
 
@@ -153,29 +149,6 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
     with pytest.raises(BukvaError, match=r"split\.duplicates=remove: nothing is left in train, because its whole text"):
         divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
-
-
-# ---- files of the splits
-
-
-@settings(max_examples=11)
-@given(
-    chars=st.lists(st.integers(0, 40), min_size=1, max_size=5),
-    chosen=splits("tail", "contiguous"),
-    dtype=st.sampled_from(["uint8", "uint32"]),
-)
-def test_splits_survive_a_round_trip(tmp_path_factory, chars, chosen, dtype):
-    ids = np.arange(sum(chars)).astype(dtype)
-    by_split = spans(works_of(chars), chosen)
-    folder = tmp_path_factory.getbasetemp() / "split"
-    save_in_characters(folder, ids, by_split)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in ["lengths", *by_split])
-    loaded, n_ids = load_splits(folder), load_lengths(folder)
-    assert list(loaded) == list(by_split)  # a split of an earlier run is removed
-    for name, span in by_split.items():
-        assert n_ids[name].tolist() == (span[:, 1] - span[:, 0]).tolist()
-        assert loaded[name].dtype == np.dtype(dtype)
-        assert loaded[name].tolist() == [id_ for start, stop in span for id_ in ids[start:stop].tolist()]
 
 
 @pytest.mark.parametrize(("n", "advice"), [(8, "7 or less, "), (3, "2 or less, "), (2, ""), (0, "")])

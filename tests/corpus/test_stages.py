@@ -36,7 +36,6 @@ def ids_of(root: Path) -> np.ndarray:
 
 
 def run_stages(root: Path, rules: str, *files: bytes) -> str:
-    """Run all stages on these files, and return the joined text of all splits."""
     (root / "books").mkdir(parents=True)
     for name, content in zip("abcdef", files, strict=False):
         (root / "books" / f"{name}.txt").write_bytes(content)
@@ -74,9 +73,6 @@ def test_a_work_without_text_is_rejected_but_one_that_cleaning_empties_does_not_
         assert not (tmp_path / str(number) / "raw").exists()
     works = "Раз.".encode(), b"To be, or not to be", "Два.".encode()
     assert run_stages(tmp_path / "emptied", "notes", *works) == "Раз.\nДва.\n"
-
-
-# ---- a full disk, simulated by a limit on the size of a file
 
 
 def contents(folder: Path) -> dict[str, bytes]:

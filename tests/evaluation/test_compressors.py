@@ -11,7 +11,6 @@ N = 1009
 
 
 def walk(n, V, seed=1):
-    """(n,) ids, each close to the one before."""
     return (np.random.default_rng(seed).integers(3, size=n).cumsum() % V).astype(np.uint8)
 
 

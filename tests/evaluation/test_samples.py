@@ -50,7 +50,6 @@ def counting(tmp_path):
 
 
 def continuations(folder, prompts=("\n", "аб"), **changes):
-    """What one trained model wrote after each prompt."""
     return [given[-1]["written"] for given in answers_of({"bigram": folder}, prompts, **changes)]
 
 

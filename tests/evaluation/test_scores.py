@@ -13,7 +13,7 @@ from bukva.evaluation import scores as module
 from bukva.evaluation.baselines import compress
 from bukva.evaluation.baselines import score as score_baselines
 from bukva.evaluation.compressors import COMPRESSORS
-from bukva.evaluation.scores import counted_accuracy, evaluate, headline, sampled, score_pairs, value_of_context
+from bukva.evaluation.scores import counted_accuracy, evaluate, headline, sampled, value_of_context
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
@@ -80,13 +80,6 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
         assert list(found[key]) == ["val", "test", *accuracy]
 
 
-def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
-    train, bigram = text().splits["train"], models()["bigram"]
-    expected = nats_of(bigram, train, 6, 3).mean(dtype=np.float64)
-    monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})
-    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
-
-
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluated(models(), text("train", "val"))
     assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
@@ -143,9 +136,6 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work(count
     assert value["short_bits_per_char"] == pytest.approx(short, abs=1e-5)
     assert value["full_bits_per_char"] == pytest.approx(full)
     assert value["gain_bits_per_char"] == pytest.approx(short - full, abs=1e-5)
-
-
-# ---- a GPT with a memory
 
 
 def with_memory(train):
@@ -205,12 +195,8 @@ def test_the_text_of_test_changes_no_score_of_val():
         assert one.nats[name]["test"].tolist() != two.nats[name]["test"].tolist()
 
 
-# ---- every tokenizer is scored over the same characters, so that one axis holds all of them
-
-
 @pytest.fixture(scope="module", params=SPLITS)
 def texts(request, tmp_path_factory):
-    """kind -> the text."""
     return {kind: held_out(tmp_path_factory.mktemp(kind), kind, request.param) for kind in KINDS}
 
 
@@ -275,8 +261,6 @@ def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named
         compressed = [[table["baselines"][split][name] for name in COMPRESSORS] for table in tables.values()]
         assert compressed[0] == compressed[1] == compressed[2]
 
-
-# ---- accuracy of what is counted
 
 ORDER = 4
 

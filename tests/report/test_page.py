@@ -2,9 +2,7 @@
 
 import itertools
 import json
-import math
 
-import numpy as np
 import pytest
 from encoded import KINDS, SPLITS, held_out
 from jinja2 import Environment, PackageLoader
@@ -12,7 +10,7 @@ from lxml import html
 
 from bukva.core.errors import BukvaError
 from bukva.report import page
-from bukva.report.sections import leads, passage, scored_text
+from bukva.report.sections import scored_text
 
 NO_BASELINE = "workspace: stage evaluate has not run, so there is no baseline."
 
@@ -58,28 +56,9 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     assert [json.loads(each.text) for each in drawn] == [[{"title": strange}]] * 3  # scores, losses, tries
 
 
-def test_a_character_is_of_the_predictor_that_needs_fewer_bits_or_of_neither_which_is_worse_than_chance():
-    half, eighth, chance = np.log([2, 8, 11])
-    found = leads(np.array([eighth, half, half, 9, chance]), np.array([half, eighth, half, 9, 9]), 11)
-    assert found.tolist() == pytest.approx([2, -2, 0, np.nan, (chance - 9) / math.log(2)], nan_ok=True)
-
-
 @pytest.mark.parametrize(("kind", "split"), [*itertools.product(KINDS, SPLITS)])
 def test_the_scored_characters_are_in_the_order_of_the_works(kind, split, tmp_path):
     text = held_out(tmp_path, kind, split)
     found = scored_text(tmp_path / "split", tmp_path / "tokens")
     assert found == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages("val", 1))
     assert len(found) == text.chars["val"].sum()
-
-
-@pytest.mark.parametrize(
-    ("texts", "shown"),
-    [
-        (["аб", "первая\nвторая строка"], "вторая"),  # after the first line of the longest work
-        (["аб\n", "одна строка\nи"], "одна с"),  # the first half of the work has no line end
-    ],
-)
-def test_the_passage_begins_after_a_line_of_the_longest_work(texts, shown):
-    lengths = np.array(list(map(len, texts)))
-    work, chars = passage("".join(texts), lengths, 6)
-    assert ("".join(texts)[chars], lengths[work]) == (shown, lengths.max())

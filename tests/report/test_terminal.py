@@ -2,9 +2,9 @@
 
 import pytest
 
-from bukva.evaluation.rows import Row, chart_of, rows_of
+from bukva.evaluation.rows import chart_of, rows_of
 from bukva.project.stages import trained_models
-from bukva.report.terminal import cells, context, headline, show, table
+from bukva.report.terminal import context, headline, show, table
 
 SCORES = {
     "gpt": {"train": {"bits_per_char": 2.25}, "val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
@@ -85,13 +85,6 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
         "Context beyond 8 tokens improves the GPT by 0.031 bits per character on val. All models were scored in "
         "windows of 64 tokens with stride 32, and with the preceding text of the same work as context; "
     )
-
-
-def test_a_score_that_is_rounded_to_zero_has_no_sign():
-    row = Row("gpt", "learned", "GPT", {"val": -1e-9, "test": 1e-9}, None)
-    assert cells(row, ["val", "test"]) == ["0.000", "0.000"]
-    nothing = SCORES | {"context": {"val": {"short_context": 8, "gain_bits_per_char": -0.0004}}}
-    assert "improves the GPT by 0.000 bits per character" in context(nothing)
 
 
 def test_a_narrow_terminal_breaks_cells_between_words(monkeypatch, capsys):

@@ -23,8 +23,6 @@ def clean_collection(raw, target, name="notes"):
     return cleaning.clean_collection(raw, target, rule_set(name), "as the test says")
 
 
-# ---- the rules equal the rules of the lecture notes
-
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]
 plain = st.sampled_from(["\n", "\n", "\n", " ", "ж", "слово", "ё", "i", "-", ".", "\u2013", "\u2014", "/", "//"])
 special = st.sampled_from([*PREFIXES, *SPACES, "\r\n", "\n\r", "\ufeff", "\u200b", "\u0301", "\0", *sorted(EXCLUDE)])

@@ -32,7 +32,6 @@ def test_any_text_is_shown_in_code_in_a_cell_and_in_prose(text):
 
 
 def works_of(rows):
-    """Build the table of works from rows of category, author, work, year and number of characters."""
     return pd.DataFrame(rows, columns=["category", "author", "work", "year", "chars"]).astype({"chars": "int64"})
 
 
@@ -56,20 +55,8 @@ def cleaning_of(works, text, **changes):
 
 
 def section(text, heading):
-    """Return the part of a page below a heading."""
     _, _, after = text.partition(f"## {heading}\n")
     return after.partition("\n## ")[0]
-
-
-def test_shares_are_of_the_corpus_and_what_is_not_known_is_said():
-    rows = [("poems", "Blok", "a", "1908", 60), ("poems", "-", "b", None, 30), ("prose", "Blok", "c", "1911", 9)]
-    text = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "author")
-    assert read(section(text, "Characters by author"))[1:] == [
-        ["Blok", "2", "69", "69.7 %"],
-        ["not given", "1", "30", "30.3 %"],
-    ]
-    assert ["characters", "99 (97.1 % of the 102 before cleaning)"] in read(text)
-    assert ["not given", "1", "30", "30.3 %"] in read(section(text, "Characters by decade"))
 
 
 def test_a_large_corpus_has_tables_of_few_rows_that_add_up():

@@ -38,11 +38,7 @@ def sentences(tmp_path, content):
     return str(error.value).split("\n")
 
 
-# ---- the choice of a rule set
-
-
 def chosen(folder, *texts, rules="auto", file="-"):
-    """Return the chosen rule set for a collection of texts, and the reason."""
     write_collection(folder, [(Document("-", "-", str(i)), text) for i, text in enumerate(texts)])
     return chosen_rules(Clean(rules=rules, file=file), folder)
 
@@ -80,8 +76,6 @@ def test_an_own_file_is_taken(tmp_path, monkeypatch):
     with pytest.raises(BukvaError, match=r"^params\.yaml, clean\.file: 'none\.yaml' is not a file; use the path of"):
         chosen(tmp_path / "raw", "x", rules="file", file="none.yaml")
 
-
-# ---- mistakes in a file
 
 INVALID = "is not a valid Python regular expression"
 NAMES = "is not a valid rule name; use a letter, followed by up to 39 characters (a-z, 0-9, _), but not line_ends."
@@ -123,9 +117,6 @@ def test_a_file_is_one_list_of_1_to_60_rules(tmp_path):
         assert sentences(tmp_path, content) == [f"own.yaml: is not a rule file ({keys}); {advice}."]
     with pytest.raises(BukvaError, match='duplicate key "delete"'):
         own(tmp_path, "rules:\n- name: a\n  delete: x\n  delete: y\n")
-
-
-# ---- what rules do
 
 
 def test_the_actions_of_a_file(tmp_path):
@@ -215,7 +206,6 @@ def test_literary_removes_what_people_do_not_see_and_keeps_what_they_see(text, c
 
 
 def literary_and(*names):
-    """Return the rules literary, followed by rules of the example."""
     literary, example = (read_entries(path, path.name) for path in (RULES / "literary.yaml", EXAMPLE))
     return assembled("file", "both", [*literary, *(entry for entry in example if entry.name in names)])
 
