@@ -18,7 +18,6 @@ from bukva.training.run import start
 
 @pytest.fixture(autouse=True)
 def _threads():
-    """Restore the number of threads, which is a setting of the whole process."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

@@ -14,12 +14,11 @@ import pytest
 import torch
 
 from bukva.backends.cpu import forks
-from bukva.backends.cpu.forks import forked, n_forks
+from bukva.backends.cpu.forks import n_forks
 from bukva.core.errors import BukvaError
-from bukva.models.bigram import BigramConfig
-from bukva.training.run import Task, start
+from bukva.training.run import start
 from bukva.training.state import DivergedError
-from tests.tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, recipe, run, splits, task
+from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
 
 ROOT = Path(__file__).parents[2]
 PLAIN = dataclasses.replace(SHAPE, n_layer=3, dropout=0.0)
@@ -50,7 +49,6 @@ def alone(*given, **changes):
 
 
 def losses(progress):
-    """Return train loss, val loss and gradient norm at steps 5 and 10."""
     scored = [one for one in progress if one.step in (5, 10)]
     return [[one.train_nats_per_char, one.val_nats_per_char, one.gradient_norm] for one in scored]
 
@@ -93,13 +91,6 @@ def now():
     return psutil.Process().children()
 
 
-def test_a_bigram_is_trained_in_one_process(cores):
-    workers = []
-    bigram = Task.of(BigramConfig(7, 5), splits(), TOKENIZER, recipe(batch_size=12), CPU)
-    run(bigram, callbacks=[Call(3, lambda *_: workers.append(now()))])
-    assert workers == [[]]
-
-
 @pytest.mark.parametrize("stop", [DivergedError(3, 0.1, "as a test wants"), KeyboardInterrupt()])
 def test_no_process_is_left_when_the_first_one_stops(cores, stop):
     def fail(*_):
@@ -118,15 +109,6 @@ def test_a_process_that_is_killed_ends_the_training_with_a_sentence(cores):
     with pytest.raises(BukvaError, match="One of the 3 training processes has died"):
         trained(SHAPE, callbacks=[Call(3, kill)])
     assert now() == []
-
-
-def test_what_fails_in_another_process_is_shown_and_ends_the_training(cores, capfd):
-    def fail(_):
-        raise ZeroDivisionError("of a test")
-
-    with pytest.raises(BukvaError, match="has died"), forked(2, fail, [torch.zeros(3)], []) as group:
-        group.barrier()
-    assert "ZeroDivisionError: of a test" in capfd.readouterr().err
 
 
 def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():

@@ -26,8 +26,6 @@ COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0)
 
 
 class Tracer:
-    """Recorder that uses make_fx."""
-
     def __init__(self):
         self.n_replays = 0
 
@@ -67,8 +65,6 @@ class Failing(Tracer):
 
 
 class Recorded(Backend):
-    """The backend for GPUs, with a recorder for tests."""
-
     def __init__(self, recorder):
         self.recorder = recorder
 
@@ -162,9 +158,6 @@ def test_several_processes_are_not_recorded_and_rank_0_says_so(capsys):
     for rank in (0, 1):
         assert backend.BACKEND.prepare_update(None, update, Group(rank, 2)) is update
     assert capsys.readouterr().err.count("2 processes train together") == 1
-
-
-# ---- compiled losses
 
 
 def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(recorded, monkeypatch, capsys):
