@@ -1,6 +1,5 @@
 """The statistics of the bench are right, and one report is of one commit."""
 
-import json
 import math
 import statistics
 import subprocess
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
-from bench import report, rows
+from bench import rows
 from bench.measure import job as run_job
 from bench.report import Line
 from bukva.core.errors import BukvaError
@@ -20,8 +19,6 @@ from bukva.core.files import read_json
 from bukva.text.collection import Document, write_collection
 
 pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
-
-# ---- ratios and verdicts
 
 
 @given(pairs)
@@ -52,9 +49,6 @@ def test_a_job_returns_its_values_and_its_cost_or_the_last_line_of_its_traceback
     assert outcome.peak_bytes > 1e6
     with pytest.raises(BukvaError, match=r"bench\.jobs clean .*: FileNotFoundError: .*documents\.parquet"):
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
-
-
-# ---- the command
 
 
 @pytest.fixture
@@ -139,21 +133,3 @@ def test_an_unknown_row_and_a_row_without_its_mirror_are_one_sentence(run, tmp_p
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
     with pytest.raises(BukvaError, match=r"RusLit cannot be downloaded without a mirror\. Set BUKVA_MIRROR"):
         rows.ruslit(tmp_path)
-
-
-def test_the_report_shows_every_line_of_a_row():
-    lines = [
-        {"what": "a thing", "unit": "ms", "ours": [2.0, 1.5, 1.75], "plain": [6.0, 6.0, 6.0], "required": 4.0},
-        {"what": "its loss", "unit": "nats", "ours": [1.46, 1.48, 1.44], "plain": [], "required": 1.4697},
-    ]
-    results = {
-        "commit": "abc",
-        "machine": {"cpu": "Some Processor", "cores": 2, "bf16": ["AMX"]},
-        "versions": {"torch": "2"},
-        "rows": {"some": {"lines": lines, "seconds": 61.0}, "other": {"lines": lines[:1], "seconds": 3.0}},
-    }
-    written = report.page(json.loads(json.dumps(results))).splitlines()
-    assert "Commit abc; 2 cores of Some Processor, bf16 by AMX; torch 2." in written
-    assert "| some | a thing | 3 | 1.75 ms | 6 ms | 3.45x (2.41 to 4.94) | ≥ 4x | no |" in written
-    assert "|  | its loss | 3 | 1.4600 nats, at worst 1.4800 nats |  |  | ≤ 1.4697 nats | no |" in written
-    assert "`make bench` took 1 min 04 s: some 1 min 01 s, other 3 s." in written

@@ -46,7 +46,6 @@ def mirror(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    """The folder that all rows share."""
     return tmp_path_factory.mktemp("scratch")
 
 
@@ -58,7 +57,6 @@ def run_here(name, **arguments):
 
 @pytest.fixture
 def small(mirror, tmp_path, monkeypatch):
-    """Small texts and sizes, and jobs in this process."""
     monkeypatch.setenv("BUKVA_MIRROR", str(mirror))
     monkeypatch.delenv("BUKVA_NANOGPT", raising=False)
     monkeypatch.setattr(download, "REGISTRY", mirror / "sources.yaml")
