@@ -24,7 +24,6 @@ def folder(tmp_path):
 
 @pytest.fixture(params=["file", "folder"])
 def target(request, folder):
-    """Return a file, or a folder, that already has content and is the only entry of its parent folder."""
     return folder if request.param == "folder" else folder / "config.json"
 
 
@@ -33,7 +32,6 @@ def atomic(target):
 
 
 def fill(unfinished, content):
-    """Write `content` to the unfinished file, or to a file in the unfinished folder."""
     (unfinished / "config.json" if unfinished.is_dir() else unfinished).write_text(content)
 
 
@@ -88,9 +86,6 @@ def test_the_old_folder_is_restored_after_a_kill_between_the_two_renames(folder,
     assert contents(folder.parent) == {"model/config.json": "old"}
 
 
-# ---- flushes and full disks
-
-
 def test_every_file_is_flushed_before_the_rename(target, monkeypatch):
     before, flushed, fsync = target.stat().st_ino, [], os.fsync
 
@@ -119,9 +114,6 @@ def test_a_disk_that_does_not_flush_keeps_the_former_content(target, monkeypatch
         fill(unfinished, "new")
     assert error.value.filename == str(target)  # not the temporary name
     assert contents(target.parent) == before
-
-
-# ---- paths
 
 
 def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with_dvc_is_it(tmp_path, monkeypatch):

@@ -56,9 +56,6 @@ def test_the_public_part_of_an_address_is_kept(address, redacted):
     assert redact_text(text.format(f"{address}:")) == text.format(redact_url(f"{address}:"))
 
 
-# ---- params.yaml
-
-
 def rejection(**download):
     with pytest.raises(BukvaError) as error:
         parse_params(RAW | {"download": RAW["download"] | download}, "params.yaml")
@@ -85,9 +82,6 @@ def test_a_broken_file_does_not_show_an_address(tmp_path):
         with pytest.raises(BukvaError, match=r"line \d+, column \d+|https://\*\*\*") as error:
             read_params(tmp_path / PARAMS)
         assert MARK not in str(error.value)
-
-
-# ---- journals and MLflow
 
 
 def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():

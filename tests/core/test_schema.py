@@ -25,7 +25,6 @@ SECTIONS = read_yaml(SHIPPED)
 
 
 def with_values(changes):
-    """Return the sections of params.yaml with some values replaced, by section.key."""
     raw = copy.deepcopy(SECTIONS)
     for name, value in changes.items():
         section, key = name.split(".")
@@ -43,12 +42,8 @@ def mistakes(raw):
 
 
 def rejected(changes):
-    """Return the only error message for these values, by section.key."""
     [sentence] = mistakes(with_values(changes))
     return sentence
-
-
-# ---- the file of the project
 
 
 def test_a_file_with_a_byte_order_mark_is_valid(tmp_path):
@@ -63,9 +58,6 @@ def test_the_file_of_the_project_has_the_keys_of_the_tests_and_dvc_changes_one_l
     apply_overrides(file, ["model.n_head=2048"])  # as `dvc exp run -S model.n_head=2048`
     lines = zip(text.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
     assert [new for old, new in lines if old != new] == ["  n_head: 2048"]
-
-
-# ---- keys
 
 
 def test_an_unknown_key_is_rejected_with_the_key_that_is_meant_or_the_known_ones():
@@ -91,9 +83,6 @@ def test_each_of_several_mistakes_is_reported():
         "clean.rules: 'notse' is not a valid value. Use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
         "model.n_layer: 0 (int) is invalid. The value should be greater than or equal to 1.",
     ]
-
-
-# ---- values of one key
 
 
 @pytest.mark.parametrize(
@@ -177,8 +166,6 @@ def test_every_number_has_a_lower_limit_and_every_integer_an_upper_one():
             assert "The value should be less than " in rejected({key: 2**70})
 
 
-# ---- values that depend on each other
-
 URL = {"download.corpus": "url", "download.sha256": "0" * 63 + "a"}
 
 
@@ -223,9 +210,6 @@ def test_values_that_do_not_fit_together_are_rejected(changes, sentence):
 )
 def test_values_that_just_fit_together_are_valid(changes):
     assert parse_params(with_values(changes), "").model_dump() == with_values(changes)
-
-
-# ---- files
 
 
 @pytest.mark.parametrize(
