@@ -34,7 +34,6 @@ def get(
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
-    """Write files into a folder; text is encoded as UTF-8."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +42,6 @@ def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def tar_gz(files: Mapping[str, str | bytes]) -> bytes:
-    """An archive of files."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:gz") as tar:
         for name, content in files.items():

@@ -25,7 +25,6 @@ def read() -> dict[str, Any]:
 
 
 def cells(kind: str) -> list[Cell]:
-    """The cells of one kind: code or markdown."""
     return [cell for cell in read()["cells"] if cell["cell_type"] == kind]
 
 
@@ -45,7 +44,6 @@ def run(code: list[Cell], **constants: object) -> list[list[Output]]:
 
 
 def store() -> None:
-    """Run the notebook and write it with its outputs."""
     torch.set_num_threads(1)  # sums then have one order
     notebook = read()
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

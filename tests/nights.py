@@ -53,12 +53,10 @@ class Night:
 
 
 def draw_text(rng):
-    """Draw what the choice of the text adds to a score."""
     return rng.normal(0, TEXT_SD / 2**0.5)
 
 
 def judged(rng, kind, level=0.1):
-    """A night of `bukva judge`."""
     night = Night(trainings=LOOKS[-1])
     baseline, text = kind.luck(rng, LOOKS[-1]), draw_text(rng)
     groups, ps, kept = [baseline], [], []

@@ -11,7 +11,6 @@ EXCLUDE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>�
 
 
 def clean_lines(text: str) -> str:
-    """Clean one work by the rules of the lecture notes, line by line."""
     cleaned = []
     for line in io.StringIO(text, newline=None):
         line = line.lstrip()

@@ -34,7 +34,6 @@ def recipe(**changes):
 
 
 def splits():
-    """200 ids of train and 100 of val."""
     ids = (np.random.default_rng(1).integers(2, size=300).cumsum() % V).astype(np.uint8)
     return {"train": ids[:200], "val": ids[200:]}
 

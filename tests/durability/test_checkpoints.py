@@ -40,7 +40,6 @@ def steps(checkpoints):
 
 
 def last(checkpoints):
-    """Return the step of the latest good checkpoint."""
     content = checkpoints.last()
     return unpack(content)["step"] if content else None
 

@@ -18,8 +18,6 @@ from bukva.training.run import start
 
 
 class Journal:
-    """A journal that keeps the logged metrics in memory."""
-
     def __init__(self):
         self.points, self.has_replaced = [], False
 
@@ -51,9 +49,6 @@ def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(monkeypatch,
     assert f"val {bits(4.5):.3f} bits" in capsys.readouterr().err
 
 
-# ---- the curve
-
-
 def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_path):
     file, found = tmp_path / "curve.csv", []
     look = Call(6, lambda *_: found.extend(pd.read_csv(file)["step"]))
@@ -77,9 +72,6 @@ def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, s
     assert journal.has_replaced == (step == 10)  # nothing was left to train
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert [point["step"] for point in journal.points] == [0, 4, 8, 10]
-
-
-# ---- the lines of generated text
 
 
 def trained(task, state=None, callbacks=()):

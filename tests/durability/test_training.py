@@ -62,9 +62,6 @@ def saved_steps(checkpoints):
     return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.pt"))]
 
 
-# ---- restore
-
-
 @pytest.mark.parametrize(
     ("shape", "optimizer", "killed_after"),
     [
@@ -117,9 +114,6 @@ def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints
     run_training(numbers, again, [last, Durability(checkpoints)])
     assert last.calls == [("on_start", 4), ("on_end", 4)]
     same(again.state_dict(), ended.state_dict())
-
-
-# ---- save
 
 
 def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(checkpoints):

@@ -49,7 +49,6 @@ EXPERIMENTS = {"swim-loft": ["NAME", "A"], "mild-fowl": ["B"]}  # and other name
 
 
 def blocks(page):
-    """The blocks of a page that have commands, each a list of them."""
     for fenced, indented in BLOCK.findall(page.read_text(encoding="utf-8").replace("\\\n", " ")):
         lines = [re.sub(r"\s+#.*", "", line).strip() for line in (fenced or indented).splitlines()]
         if found := [line for line in lines if line and (fenced or INDENTED.match(line))]:
@@ -112,7 +111,6 @@ def test_the_commands_of_a_page_work_as_printed(page, made, tmp_path):
 
 
 def second_clone(project, tmp_path):
-    """Another clone of the project's origin, which knows the remote."""
     project.wait_for_background()
     subprocess.run(["git", "clone", "-q", "-b", "main", tmp_path / "origin", tmp_path / "second"], check=True)
     clone = Project(tmp_path / "second")

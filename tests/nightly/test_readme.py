@@ -67,7 +67,6 @@ def test_readme_works_as_printed(clone, tmp_path):
 
 
 def first_page(server):
-    """Ask a server for its first page, and end it as Ctrl-C does."""
     assert server.prints("http://127.0.0.1:"), server.printed
     page = requests.get(re.search(r"http://127\.0\.0\.1:\d+", server.printed)[0], timeout=120)
     server.press_ctrl_c()

@@ -103,9 +103,3 @@ def test_a_command_that_needs_a_clone_says_so_in_one_sentence(environment, tmp_p
     assert "this folder has no params.yaml" in sentence
     assert "clone of bukva" in sentence
     assert not list(tmp_path.iterdir())
-
-
-def test_the_help_of_the_commands_is_there_without_a_clone(environment, tmp_path):
-    done = run(environment, tmp_path, "bukva", "--help")
-    assert done.returncode == 0
-    assert "compare" in done.stdout

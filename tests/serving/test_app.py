@@ -58,7 +58,6 @@ def client(library):
 
 
 def posted(client, path, text, model="workspace/gpt", **request):
-    """The lines of an answer."""
     answer = client.post(f"/play/{path}", json={"model": model, "text": text} | request)
     assert answer.status_code == 200, answer.text
     return list(map(json.loads, answer.text.splitlines()))

@@ -128,9 +128,6 @@ def test_what_a_model_cannot_read_is_left_out():
     assert [(piece.text, piece.bits) for piece in without.score("а")] == [("а", None)]
 
 
-# ---- for programs: bukva.load, and the model that MLflow serves
-
-
 @pytest.fixture(scope="module")
 def served(folder):
     """A function of rows and settings that differ: the answer of the served model."""

@@ -69,9 +69,6 @@ def test_an_update_is_nesterovs_momentum_with_equal_rows_as_large_as_one_of_adam
     torch.testing.assert_close(weight.detach(), before * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
 
 
-# ---- which optimizer updates which parameters
-
-
 def test_muon_updates_the_matrices_of_the_blocks_and_adamw_the_rest_by_the_numbers_of_the_recipe():
     model = gpt()
     changes = {"learning_rate": 0.5, "weight_decay": 0.3, "beta2": 0.9}

@@ -18,7 +18,6 @@ def windows(n=101, order="epoch", seed=1, batch_size=B):
 
 
 def ids(windows, step):
-    """Return the ids of a whole batch."""
     return next(windows.batch(step))[0]
 
 
