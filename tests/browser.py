@@ -1,7 +1,8 @@
 """Pages in Chromium, as people see them. Tests that need it are skipped, with a reason, where it is not installed."""
 
+import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -34,11 +35,7 @@ def chromium() -> Iterator[Browser]:
 def opened(
     browser: Browser, address: str, width=1280, scheme="light", *, bypass_csp=False, expected=None
 ) -> Iterator[Page]:
-    """A page; in the end there must be no error in its console, and no request that left the machine.
-
-    bypass_csp: whether scripts of the test may run where the page allows only its own.
-    expected: a part of errors that the test provokes.
-    """
+    """A page; in the end there must be no other error in its console than `expected`, and no request to elsewhere."""
     size = {"width": width, "height": WIDTHS[width]}
     context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=bypass_csp)
     page, said, asked = context.new_page(), [], []
@@ -55,9 +52,15 @@ def opened(
     context.close()
 
 
-def check(page: Page) -> None:
-    """Nothing is wider than the screen, and axe-core finds nothing serious; for a page opened with bypass_csp."""
-    wide = page.evaluate(TOO_WIDE)
-    assert wide is None, f"wider than the screen: {wide}"
-    found = [each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
-    assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]]) for each in found]
+def check_everywhere(address: str, is_drawn: Callable[[Page], None]) -> None:
+    """On every screen, nothing of a page is wider than the screen, and axe-core finds nothing serious."""
+    with chromium() as browser:
+        for width, scheme in itertools.product(WIDTHS, SCHEMES):
+            with opened(browser, address, width, scheme, bypass_csp=True) as page:
+                is_drawn(page)
+                wide = page.evaluate(TOO_WIDE)
+                assert wide is None, f"wider than the screen: {wide}"
+                found = [each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
+                assert not found, [
+                    (each["id"], each["help"], [part["html"] for part in each["nodes"]]) for each in found
+                ]

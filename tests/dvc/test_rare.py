@@ -1,6 +1,5 @@
 """What DVC does in rarer cases than those of the story; each of them was wrong once."""
 
-import json
 import os
 import shutil
 import signal
@@ -28,27 +27,11 @@ def project(copied) -> Project:
     return copied
 
 
-def test_an_optimizer_that_updates_differently_reruns_the_trainings_and_what_follows_them(project):
-    project.edit("src/bukva/training/optimizers/muon.py", "MOMENTUM = 0.95", "MOMENTUM = 0.9")
-    assert project.repro() == ["train-bigram", "train-gpt", "evaluate", "sample", "publish"]
-
-
 def test_a_block_longer_than_a_split_is_reported_by_the_first_stage_that_runs(project):
     project.set({"model": {"block_size": 1000}, "split": {"train": 0.8, "val": 0.1, "test": 0.1}})
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed)[-1] == "split"
     assert "model.block_size: a window of 1000 ids" in printed
-
-
-def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(project):
-    project.set({"clean": {"rules": "notes"}})  # auto would keep it
-    for index in range(3):
-        (project.folder / f"data/sample/prose/skazki/{index}.txt").write_text("only Latin letters here\n")
-    printed = project.run("dvc", "repro", ok=False)
-    assert project.stages_run(printed) == ["download", "clean"]
-    assert "params.yaml, clean.rules: 'notes'" in printed
-    assert "rule foreign: 72 characters" in printed
-    assert not (project.folder / "data/clean").exists()
 
 
 def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path):
@@ -61,24 +44,6 @@ def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path
     again = clone.run("dvc", "exp", "run", *settings, "-S", "train_gpt.seed=7", "train-bigram")
     assert clone.stages_run(again) == []
     assert "'train-bigram' is cached" in again
-
-
-def test_differences_and_plots_are_those_of_parameters_scores_and_losses(project):
-    project.set({"train_gpt": {"seed": 5}})
-    metrics = json.loads(project.read("reports/metrics.json"))
-    metrics["gpt"]["test"] += 1
-    (project.folder / "reports/metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
-    assert "train_gpt.seed" in project.run("dvc", "params", "diff")
-    assert "gpt.test" in project.run("dvc", "metrics", "diff")
-    assert "failed to load" not in project.run("dvc", "plots", "diff", "-o", "plots")
-    page = project.read("plots/index.html")
-    assert all(f"Loss of the {model} during training, bits per character" in page for model in ("GPT", "bigram"))
-    assert "<img" not in page
-
-
-def test_a_training_without_dvc_leaves_no_checkpoint(project):
-    project.run("python", *TRAIN, PYTHONPATH="src", BUKVA_CHECKPOINT_SECONDS="0.2")
-    assert not project.checkpoints()
 
 
 def test_a_training_whose_outputs_dvc_did_not_record_is_finished_in_mlflow_once(project):
@@ -120,13 +85,6 @@ def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, 
     assert "Traceback" not in running.printed
     if name == "SIGKILL":
         assert "of 2 was killed by SIGKILL. The other processes were stopped" in running.printed
-
-
-def test_a_remote_that_cannot_take_results_is_one_sentence(project):
-    project.run("dvc", "remote", "add", "--local", "-d", "team", "http://127.0.0.1:9")
-    printed = project.bukva("push", ok=False)
-    assert printed.startswith("DVC: run-cache is not supported for http filesystem")
-    assert "Traceback" not in printed
 
 
 def tops(project: Project) -> list[dict]:

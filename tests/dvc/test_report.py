@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
+from browser import check_everywhere, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
@@ -32,20 +32,11 @@ def page(with_ngrams):
     """The page of a GPT with n-grams after a study of its attention, parsed."""
     with_ngrams.bukva("attention")
     with_ngrams.bukva("report")
-    return parsed(with_ngrams)
-
-
-def parsed(project):
-    return html.parse(str(project.folder / "reports/index.html")).getroot()
+    return html.parse(str(with_ngrams.folder / "reports/index.html")).getroot()
 
 
 def cells(table):
     return [[cell.text_content() for cell in row.xpath("th|td")] for row in table.xpath(".//tr")]
-
-
-def test_a_gpt_with_ngrams_has_counted_the_train_split_and_nothing_else(with_ngrams):
-    split = (with_ngrams.folder / "data/split/train.npy").read_bytes()
-    assert (with_ngrams.folder / "data/models/gpt/train.npy").read_bytes() == split
 
 
 def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
@@ -131,12 +122,10 @@ def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, pa
 
 @needs_chromium
 def test_the_page_is_for_everybody_on_every_screen(project, page):
-    with chromium() as browser:
-        for width in WIDTHS:
-            for scheme in SCHEMES:
-                with opened(browser, address(project), width, scheme) as shown:
-                    expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
-                    check(shown)
+    def is_drawn(shown):
+        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
+
+    check_everywhere(address(project), is_drawn)
 
 
 def test_without_a_run_there_is_one_sentence(project):

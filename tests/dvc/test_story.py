@@ -6,14 +6,12 @@ That no kind of kill loses anything is counted by `make chaos`.
 
 import json
 import re
-import shutil
 import signal
 
 import pytest
 import requests
 from lxml import html
 
-from bench import measure, rows
 from chaos.project import Project
 from chaos.running import wait_until, wait_until_empty
 from chaos.setup import SAVE_OFTEN, STAGES
@@ -158,18 +156,6 @@ def test_a_stage_that_fails_is_failed_in_mlflow_and_says_why(project):
     failed = [run for run in project.mlflow() if run["status"] == "FAILED"]
     assert {run["tags"].get("bukva.stage") for run in failed} == {None, "train-gpt"}
     project.reset()
-
-
-def test_the_bench_measures_the_pipeline_and_a_run_with_nothing_to_do(project, tmp_path, monkeypatch):
-    """In a clone that gets the cache, from which DVC restores what the row would compute."""
-    clone_of, dvc, cache = measure.clone, measure.dvc, project.folder / ".dvc" / "cache"
-    monkeypatch.setattr(measure, "ROOT", project.folder)
-    monkeypatch.setattr(rows, "RUNS", 1)
-    monkeypatch.setattr(rows, "clone", lambda to: shutil.copytree(cache, clone_of(to) / ".dvc/cache").parents[1])
-    monkeypatch.setattr(rows, "dvc", lambda folder, *words: dvc(folder, *(word for word in words if word != "-f")))
-    whole, idle = rows.repro(tmp_path)
-    assert (tmp_path / "repro" / "reports/metrics.json").read_text() == project.read("reports/metrics.json")
-    assert min(whole.ours + idle.ours) > 0
 
 
 # ---- experiments
