@@ -99,6 +99,34 @@ def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_wi
             np.testing.assert_allclose(np.concatenate(shares), expected, atol=1e-5)
 
 
+def side_by_side(memory, passage, **options):
+    """Return the (N,) nats by windows that do not overlap."""
+    return nats_of_passages(counting(memory), [passage], T, T, **options)
+
+
+@pytest.mark.parametrize(
+    ("memory", "beyond"), [("none", True), ("logits", True), ("logits", False), ("input", True), ("input", False)]
+)
+def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_as_many_as_counts_look_back(
+    memory, beyond
+):
+    ids = text(37)
+    whole = side_by_side(memory, Passage(0, ids, 1), ngrams_see_before_window=beyond)
+    for position in range(len(ids)):
+        changed = ids.copy()
+        changed[position] = (ids[position] + 1) % V
+        end = (position // T + 1) * T  # the last position that is scored in the window of this one
+        expected = {*range(position, end + 1)}
+        if beyond and memory == "logits":
+            expected |= {*range(position, position + 5)}
+        # the network sees the counts in the next window
+        if beyond and memory == "input" and position + 3 >= end:
+            expected |= {*range(end, end + T + 1)}
+        nats = side_by_side(memory, Passage(0, changed, 1), ngrams_see_before_window=beyond)
+        differing = np.flatnonzero(nats != whole) + 1
+        assert {*differing.tolist()} == expected & {*range(1, len(ids))}
+
+
 @pytest.fixture
 def threads(monkeypatch):
     """Function that sets the number of threads. Batches have three windows."""

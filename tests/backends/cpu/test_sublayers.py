@@ -69,6 +69,13 @@ def close(actual, expected, tolerance):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_block_equals_the_plain_one_in_float32(options):
+    made, x = block(**options), drawn(B, T, C)
+    angles = cos_sin(made, options)
+    close(with_gradients(fused, made, x, angles), with_gradients(plain, made, x, angles), 2e-6)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_in_bf16_it_is_as_near_to_float32_as_autocast_is(options):
     made, x = block(**options), drawn(B, T, C)
     angles = cos_sin(made, options)
