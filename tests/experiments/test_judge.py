@@ -101,6 +101,11 @@ def test_a_verdict_stays_however_often_a_try_is_judged_and_whatever_its_seed(beg
     assert len(court.read_ledger().tries) == 1
 
 
+def test_a_try_that_trains_longer_than_the_baseline_is_seen(begun, monkeypatch) -> None:
+    monkeypatch.setattr(court.Setting, "seconds", property(lambda self: 67.0 if self.name == "worse" else 59.0))
+    assert "  Median training time: 1 min 07 s, baseline 59 s\n" in command("worse").stdout
+
+
 def test_the_ledger_grows_by_lines_and_survives_a_reset_of_the_checkout(begun) -> None:
     file = begun.folder / court.FILE
     before = file.read_text(encoding="utf-8")

@@ -25,6 +25,7 @@ from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 from bukva.core.params import read_yaml
+from bukva.core.progress import duration
 from bukva.core.words import count
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for, run_experiment
@@ -318,6 +319,8 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
     )
+    if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
+        print_line(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
 
     def measured() -> Iterator[tuple[Estimate, Sequence[float]]]:
         nonlocal tried
