@@ -6,7 +6,7 @@ Source: the lecture notes, on translation; Vaswani et al. 2017, figure 1.
 import torch
 from torch import Tensor, nn
 
-from bukva.models.attention import Attention, KVCache
+from bukva.models.attention import Attention
 from bukva.models.gpt import GPT, NORMS, GPTConfig
 
 
@@ -22,29 +22,20 @@ class EncoderDecoder(nn.Module):
             Attention(C, config.n_head, causal=False, qk_norm=config.qk_norm, bias=config.bias) for _ in range(n)
         )
 
-    def decode(self, target: Tensor, memory: Tensor, caches: KVCache | None = None) -> Tensor:
-        """(B, T) ids after the cached ones, (B, S, C) of the source -> (B, T, V) logits of what follows each."""
-        x, cos_sin = self.decoder.embed(target, caches.length if caches else 0)  # (B, T, C)
-        for i, (block, norm, cross) in enumerate(zip(self.decoder.blocks, self.norms, self.crosses, strict=True)):
-            x = x + block.attention(block.ln_1(x), cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """(B, S) ids to read and (B, T) ids written so far -> (B, T, V) logits of what follows each of them."""
+        memory = self.encoder.encode(source)  # (B, S, C)
+        x, cos_sin = self.decoder.embed(target, 0)  # (B, T, C)
+        for block, norm, cross in zip(self.decoder.blocks, self.norms, self.crosses, strict=True):
+            x = x + block.attention(block.ln_1(x), cos_sin=cos_sin)
             x = x + cross(norm(x), memory)
             x = x + block.mlp(block.ln_2(x))
         return self.decoder.lm_head(self.decoder.ln_f(x))
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """(B, S) ids to read and (B, T) ids written so far -> (B, T, V) logits of what follows each of them."""
-        return self.decode(target, self.encoder.encode(source))
-
     @torch.inference_mode()
     def translate(self, source: Tensor, start: int, n_chars: int) -> Tensor:
-        """(B, S) ids to read -> (B, n_chars) ids, each the likeliest; `start` is the id that opens a target.
-
-        The model must be in evaluation mode.
-        """
-        memory, caches = self.encoder.encode(source), self.decoder.new_cache()
-        last = torch.full((len(source), 1), start, device=source.device)  # (B, 1)
-        written = []
+        """(B, S) ids to read -> (B, n_chars) ids, each the likeliest; `start` is the id that opens a target."""
+        written = torch.full((len(source), 1), start, device=source.device)
         for _ in range(n_chars):
-            last = self.decode(last, memory, caches).argmax(-1)  # (B, 1)
-            written.append(last)
-        return torch.cat(written, dim=1)
+            written = torch.cat([written, self(source, written)[:, -1:].argmax(-1)], dim=1)
+        return written[:, 1:]
