@@ -3,15 +3,12 @@
 A page runs in a copy of the project. Its experiments have the names that the pages use.
 """
 
-import contextlib
 import re
 import shutil
-import subprocess
 
 import pytest
 from imports import ROOT
 
-from bukva.core.processes import free_port
 from bukva.project.revisions import experiment_ref
 from chaos.project import Project
 
@@ -38,10 +35,14 @@ NOT_HERE = {
     "bukva sweep run --address": "needs a cluster",
     "export PET_": "needs a second machine; tests/dvc trains with two processes",
     "PET_NODE_RANK": "needs a second machine",
+    "dvc exp pull": "needs a second clone; tests/dvc/test_story.py has one",
+    "bukva ui": "it serves until Ctrl-C; tests/dvc/test_playground.py",
+    "mlflow models serve": "it serves until Ctrl-C; tests/nightly/test_wheel.py",
+    "curl localhost": "needs that server",
+    "tail -f": "it runs until Ctrl-C",
     "ip ": "needs root",
     "for end in a b": "needs root",
 }
-SERVERS = "bukva ui", "mlflow models serve", "tail -f"  # they run until Ctrl-C
 STATUSES = {"--exit-code": (0, 3, 4), "bukva judge": (0, 3, 4)}
 SECONDS = 1200
 SHORT = {"model": {"n_embd": 32, "n_head": 4}, "train_gpt": {"n_steps": 40, "eval_every": 4}}
@@ -95,56 +96,29 @@ def test_the_commands_of_a_page_work_as_printed(page, made, tmp_path):
     substitutes = {
         "ssh://user@host/path": str(tmp_path / "remote"),
         "sqlite:////path/to/project": f"sqlite:///{project.folder}",
-        "5001": str(free_port(5001)),
-        "curl localhost": "curl --silent --show-error --fail --retry 99 --retry-all-errors --retry-delay 1 localhost",
         "--trials 20": "--trials 3",
-        "logs/NAME.log": "logs/*.log",
         "$(bukva recipe ngrams)": "$(bukva recipe ngrams) -S train_gpt.n_steps=40 -S train_gpt.eval_every=4",
     }
     for block in blocks(page):
-        if any("dvc exp pull" in command for command in block):
-            project = second_clone(project, tmp_path)
         if page.stem == "text":  # it says so
             project.run("dvc", "exp", "apply", "baseline")
         run_block([command for command in block if not command.startswith(tuple(NOT_HERE))], project, substitutes)
     project.wait_for_background()  # DVC's queue
 
 
-def second_clone(project, tmp_path):
-    project.wait_for_background()
-    subprocess.run(["git", "clone", "-q", "-b", "main", tmp_path / "origin", tmp_path / "second"], check=True)
-    clone = Project(tmp_path / "second")
-    clone.run("dvc", "remote", "add", "--local", "-d", "team", str(tmp_path / "remote"))
-    return clone
-
-
 def run_block(commands, project, substitutes):
-    """Run commands in order; what one exports is for the next ones, and servers run until the end of the block."""
+    """Run commands in order; what one exports is for the next ones."""
     exports = []
-    with contextlib.ExitStack() as servers:
-        for command in commands:
-            for ours, theirs in substitutes.items():
-                command = command.replace(ours, theirs)
-            print(f"{project.folder.name}$ {command}", flush=True)
-            if command.startswith("export "):
-                exports.append(command)
-                continue
-            running = project.start("bash", "-c", "; ".join([*exports, command]), PYTHONPATH="src")
-            if command.startswith(SERVERS):
-                servers.enter_context(serving(running))
-                continue
-            status = running.wait(SECONDS)
-            print(running.printed, flush=True)
-            expected = next((found for option, found in STATUSES.items() if option in command), (0,))
-            assert status in expected, f"{command} exited with {status}:\n{running.printed}"
-            assert "Traceback" not in running.printed, command
-
-
-@contextlib.contextmanager
-def serving(server):
-    """A server that has printed something, until the block ends; then it is ended as by Ctrl-C."""
-    assert server.reaches(lambda: server.printed), "it ended at once"
-    yield
-    assert server.process.poll() is None, server.printed
-    server.press_ctrl_c()
-    server.wait()
+    for command in commands:
+        for ours, theirs in substitutes.items():
+            command = command.replace(ours, theirs)
+        print(f"{project.folder.name}$ {command}", flush=True)
+        if command.startswith("export "):
+            exports.append(command)
+            continue
+        running = project.start("bash", "-c", "; ".join([*exports, command]), PYTHONPATH="src")
+        status = running.wait(SECONDS)
+        print(running.printed, flush=True)
+        expected = next((found for option, found in STATUSES.items() if option in command), (0,))
+        assert status in expected, f"{command} exited with {status}:\n{running.printed}"
+        assert "Traceback" not in running.printed, command
