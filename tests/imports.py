@@ -43,13 +43,7 @@ def imported(name: str, *, while_typing: bool = False) -> frozenset[str]:
 
 
 def reached(name: str, *, except_for: Collection[str] = (), also: Collection[str] = ()) -> frozenset[str]:
-    """Our modules that a module imports, directly or through others, but not the excepted packages or through them.
-
-    Args:
-        name: the module.
-        except_for: packages and modules that do not count.
-        also: modules that it imports by a name from a registry, which the source does not show.
-    """
+    """Our modules that a module imports, directly or through others that are not excepted; `also` by a registry."""
     seen, waiting = set(also), [name, *also]
     while waiting:
         for item in imported(waiting.pop()):

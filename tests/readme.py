@@ -57,10 +57,7 @@ def pattern(line: str) -> str:
 
 
 def walk(chosen: list[Step], run: Callable[[str], str]) -> None:
-    """Run these commands with `run`, which raises where one fails, and check what they print.
-
-    The name that DVC gives to an experiment takes the place of the one in README.
-    """
+    """Run commands and check what they print; the name that DVC gives to an experiment replaces that in README."""
     renamed: dict[str, str] = {}
     for step in chosen:
         command, shown = step.command, list(step.shown)

@@ -10,10 +10,7 @@ from bukva.corpus.repeats import equal_runs, seen_in_train
 
 
 def text_of(n, n_kinds, seed):
-    """Return (n,) random characters.
-
-    With 29 kinds of characters and n of a few thousand, no run of 12 characters occurs twice by chance.
-    """
+    """Return (n,) random characters. Of 29 kinds, no run of 12 occurs twice by chance if n is a few thousand."""
     return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint32)
 
 
@@ -31,21 +28,18 @@ def windows(codes, spans, n):
     return positions
 
 
-def changed(text, share, rng, n_kinds=29):
+def changed(text, share, rng):
     """Change a share of the characters: replace a third of them, delete a third, and insert one before a third."""
     result = []
     for code in text.tolist():
         draw = rng.random() / share if share else 1
-        result += [int(rng.integers(0, n_kinds))] * (1 / 3 <= draw < 1) + [code] * (draw >= 2 / 3)
+        result += [int(rng.integers(0, 29))] * (1 / 3 <= draw < 1) + [code] * (draw >= 2 / 3)
     return np.array(result, np.uint32)
 
 
 @st.composite
 def divided(draw):
-    """Draw works of lines that often repeat, each of up to 40 characters. The end of each work is held out.
-
-    Returns codes, and the spans of the training split, of the held-out text and of the works.
-    """
+    """Draw works of lines that often repeat: codes, and the spans of train, of their held-out ends and of works."""
     lines = [text_of(draw(st.integers(1, 40)), 29, seed) for seed in range(5)]
     order = st.lists(st.sampled_from(range(5)), min_size=1, max_size=5)
     works = draw(st.lists(order, min_size=1, max_size=4))
@@ -106,13 +100,10 @@ def cut_from(codes, train, held_out, works, min_chars=MIN):
     return repeats.cut_from(codes, held_out, np.concatenate([train, rest]), works, min_chars)
 
 
-def planted(original, copy, n_kinds=29, seed=1):
-    """Cut a work in which a copy of held-out text was planted. Return the share of the copy that is cut, and the rest.
-
-    The rest is the number of other characters that are cut.
-    """
-    first, second = text_of(701, n_kinds, seed + 10), text_of(811, n_kinds, seed + 20)
-    codes, works = joined(np.concatenate([first, copy, second]), text_of(503, n_kinds, seed + 30), original)
+def planted(original, copy, seed=1):
+    """Plant a copy of held-out text in a work and cut it. Return the cut share of the copy, and what else is cut."""
+    first, second = text_of(701, 29, seed + 10), text_of(811, 29, seed + 20)
+    codes, works = joined(np.concatenate([first, copy, second]), text_of(503, 29, seed + 30), original)
     is_cut = np.ones(len(codes), np.bool_)
     for _, start, stop in cut_from(codes, works[:2], works[2:], works, 60).tolist():
         is_cut[start:stop] = False
@@ -148,12 +139,6 @@ def phrases(length, step, starts):
 ], ids=["short", "another order"])  # fmt: skip
 def test_equal_text_that_makes_no_copy_stays(original, copy):
     assert planted(original, copy) == (0, 0)
-
-
-def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
-    texts = [text_of(101, 29, seed) for seed in range(4)]
-    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
-    assert cut_from(codes, works[:2], works[2:], works).tolist() == [[0, 0, 101], [1, 303, 404]]
 
 
 @given(divided())
