@@ -282,7 +282,7 @@ def test_the_table_and_the_page_of_a_night_have_its_tries_and_say_what_they_cost
     said = "Tries: 2, kept: 1, trainings: 17 (reports/judge.jsonl). The baseline is now better with"
     assert judged_tries()["sentence"].startswith(said)
     shown = command().stdout.replace("│", " ")
-    assert re.search(r"1\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}.*keep", shown)
+    assert re.search(r"1\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}\s+±0\.0\d{2}\s+keep", shown)
     assert re.search(r"2\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
     assert said in shown
     assert [each["verdict"] for each in json.loads(command("--json").stdout)["tries"]] == ["keep", "discard"]

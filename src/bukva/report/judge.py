@@ -39,15 +39,19 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
-    header = "try", "name", "changed", "seeds", "difference", "95 % interval", "verdict"
-    title = f"Tries (on average, at most {ledger.level:.0%} of the decisions to keep a try are wrong)"
+    header = "try", "name", "changed", "seeds", "bits", "95 %", "verdict"
+    title = (
+        "Tries, and their differences from the baseline with 95 % intervals (on average, at most "
+        f"{ledger.level:.0%} of the decisions to keep a try are wrong)"
+    )
     rows = []
     for each in ledger.tries:
         numbers = ["", "", ""]
         if each.trained.seeds:
             low, high = each.interval
-            numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"{low:+.3f} to {high:+.3f}"]
-        rows.append([str(each.number), each.trained.name, each.change_summary, *numbers, each.verdict or "open"])
+            numbers = [str(len(each.trained.seeds)), f"{each.difference:+.3f}", f"±{(high - low) / 2:.3f}"]
+        changed = each.change_summary.replace("src/bukva/", "")
+        rows.append([str(each.number), each.trained.name, changed, *numbers, each.verdict or "open"])
     show(title, header, rows, [sentence(ledger), selection_bias_sentence(ledger)], justify="left")
 
 
