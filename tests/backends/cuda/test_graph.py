@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bukva.backends.base import Backend
+from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cuda import backend
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.training import run as module
 from bukva.training.run import start
-from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
+from tests.tiny import SHAPE, TAUGHT, WITH_MEMORY, Call, run, task
 
 PLAIN = Machine(torch.device("cpu"), torch.float32, is_plain=True)
 NO_DROPOUT = dataclasses.replace(SHAPE, n_layer=2, dropout=0.0)
@@ -187,6 +187,32 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
         assert "loss" not in state.model.__dict__
         assert state.numerics == {"losses": "compiled" if len(compiled) == 1 else "not compiled"}
     assert (len(compiled), tracer.n_replays) == (2, 20)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, TAUGHT, WITH_MEMORY], ids=["plain", "teacher", "memory"])
+def test_the_loss_and_muons_update_are_traced_whole_and_compute_the_same(shape, monkeypatch):
+    """Without the compiler's own backend, which takes a minute on a CPU."""
+    traced, compile_ = [], torch.compile
+
+    def trace(function, **options):
+        traced.append(function.__name__)
+        return compile_(function, dynamic=options["dynamic"], fullgraph=options["fullgraph"], backend="eager")
+
+    monkeypatch.setattr(torch, "compile", trace)
+    trained = plain_task(dataclasses.replace(shape, dropout=0.0), optimizer="muon")
+    plain, state = (start(trained) for _ in range(2))
+    for each in (plain, state):
+        each.optimizer.make_capturable(torch.device("cpu"))
+        each.optimizer.set_learning_rate(0.03)
+    with backend.compiled(TrainingJob(state.model, state.optimizer, (12, 5), 3, {})):
+        for each in (plain, state):
+            for step in range(1, 4):
+                each.model.zero_grad()
+                [batch] = trained.windows.batch(step, ngrams=each.model.ngrams_in_training)
+                each.model.loss(*batch).backward()
+                each.optimizer.step()
+    assert traced == ["loss", "update"]
+    same(state.weights(), plain.weights(), rtol=1e-5, atol=1e-7)
 
 
 def test_a_resumed_training_whose_losses_cannot_be_compiled_again_says_so_in_its_numerics(recorded):
