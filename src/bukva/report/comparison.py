@@ -163,7 +163,7 @@ def _seeds(verdict: SettingsVerdict) -> str:
 
 def _size(estimate: Estimate) -> str:
     """Return the absolute difference and its interval, such as "0.062 bits (0.051 to 0.073"."""
-    return _signed(estimate if estimate.difference > 0 else replace(estimate, difference=-estimate.difference), "")
+    return _signed(estimate if estimate.difference > 0 else replace(estimate, difference=-estimate.difference), "z")
 
 
 def _signed(estimate: Estimate, sign: str = "+z") -> str:
