@@ -199,7 +199,7 @@ class Leaderboard:
     """All settings, and what can be said about the best one."""
 
     baseline: Setting
-    texts: Sequence[Sequence[Row]]  # the rows of each val text, from the best to the worst; that of the baseline first
+    texts: Sequence[Sequence[Row]]  # the rows of each val text, the best first; the text of the baseline comes first
     winner: Winner | None  # None if fewer than two settings were compared, or if none is better than the baseline
     floor: Floor  # from which the noise floor on val is computed
     without_result: Sequence[tuple[str, str]]  # name and reason of each experiment that has no complete result

@@ -28,7 +28,7 @@ class TaughtGPT(GPT):
         self.teacher = NgramMemory(config.vocab_size, [max(config.ngram_orders)])
 
     def loss(self, ids: Tensor, targets: Tensor, *ngrams: Tensor) -> Tensor:
-        """Return the mean loss of the next characters. Its gradient is that of the mixed targets."""
+        """Return the mean loss of the next characters, with the gradient of the loss of the mixed targets."""
         logits = self(ids).flatten(0, 1).float()  # (B T, V)
         loss = F.cross_entropy(logits, targets.flatten())
         taught = F.cross_entropy(logits, ngrams[0][:, :, -1].flatten(0, 1))

@@ -27,7 +27,7 @@ AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine th
 def save_baseline() -> str:
     """Save the results in the checkout as the DVC experiment `baseline`, and return a message for the user.
 
-    Results of other parameters or code than those of the last commit are not saved.
+    Results are not saved if their parameters or code differ from the last commit.
     """
     commit = head()
     if why := _why_not_saved(commit, read_lock(project_root())):

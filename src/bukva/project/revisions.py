@@ -138,7 +138,7 @@ def experiments() -> list[Revision]:
 def resolve(name: str) -> Revision:
     """Return the result with this name. BukvaError: it is unknown or ambiguous, or the experiment has no result.
 
-    Of several experiments with this name, the one that started from HEAD or its nearest ancestor is meant. An
+    If several experiments have this name, the one that started from HEAD or its nearest ancestor is returned. An
     experiment goes before a branch of its name, which is then `heads/NAME`.
     """
     if name == WORKSPACE:

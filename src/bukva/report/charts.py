@@ -33,7 +33,7 @@ FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".
 
 
 def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
-    """Draw a dot plot with one line per label, in the order of the rows. `title` is that of the x axis.
+    """Draw a dot plot with one line per label, in the order of the rows. The x axis has the title `title`.
 
     The columns are `label`, `colour`, `bits`, and optionally `low` and `high`, the interval that a gray bar spans.
     Without them, the bar spans all dots of the line.

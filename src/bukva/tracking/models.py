@@ -52,7 +52,7 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[str], params: Mapping[str, str]) -> None:
     """Upload the trained model of a model event, unless MLflow already has the complete model.
 
-    The runs, of which the first is that of the training, will list the model as an output.
+    The runs will list the model as an output. The first one is the run of the training.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 

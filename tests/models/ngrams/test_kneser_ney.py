@@ -41,7 +41,7 @@ def test_nats_are_those_of_the_formulas(case):
     [(11, "uint8", 3, trie.MAX_CODE), (3, "uint8", 8, 100), (256, "uint8", 4, 10**7), (65_521, "uint16", 4, 10**7)],
 )
 def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, dtype, order, greatest, monkeypatch):
-    """Of the greatest ids of a type, too, and of grams that are counted by ranks because codes would be too large."""
+    """Some cases have the greatest ids of a type, or grams that are counted by ranks because codes are too large."""
     monkeypatch.setattr("bukva.models.ngrams.smoothing.CHUNK", 3)  # contexts that are smoothed at once
     monkeypatch.setattr(trie, "MAX_CODE", greatest)
     train, ids = ((V - 1 - skewed(n, min(V, 11), seed=n)).astype(dtype) for n in (1009, 31))
