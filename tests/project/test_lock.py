@@ -48,15 +48,33 @@ def test_a_text_that_dvc_refuses_or_that_is_no_mapping_is_empty(text):
     assert parse_yaml(text) == {}
 
 
-def test_a_stage_of_a_lock_has_its_parameters_and_the_digests_of_its_files():
+@pytest.mark.parametrize("more", ["", "datasets:\n- name: a\n  type: dvc\n", "# by hand\n"])
+def test_the_stages_of_a_lock_that_are_read_one_by_one_are_those_of_the_whole_file(more):
     text = """\
+schema: '2.0'
 stages:
   'a b':
-    deps: [{path: x, md5: '1'}]
-    params: {params.yaml: {model: {n_head: 4, dropout: 1e-05}, flag: on}}
+    cmd: |-
+      one
+
+      two
+    deps:
+    - path: x
+      md5: '1'
+    params:
+      params.yaml:
+        model:
+          n_head: 4
+          dropout: 1e-05
+        flag: on
   c:
-    outs: [{path: y, md5: 2a.dir}]
+    cmd: a long command
+      in two lines
+    outs:
+    - path: y
+      md5: 2a.dir
 """
+    records = parse_lock(text + more)
     params = {"model.n_head": 4, "model.dropout": 1e-05, "flag": "on"}
-    records = {"a b": StageRecord(params, {"x": "1"}, {}), "c": StageRecord({}, {}, {"y": "2a.dir"})}
-    assert parse_lock(text) == records
+    assert records == {"a b": StageRecord(params, {"x": "1"}, {}), "c": StageRecord({}, {}, {"y": "2a.dir"})}
+    assert list(records) == list(by_dvc(text)["stages"])

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bukva.core.params import flatten
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
 NUMERICS = Path("numerics.lock")
+AS_WRITTEN = re.compile(r"schema: '2\.0'\nstages:\n((?:(?:  .*)?\n)+)")  # a dvc.lock as DVC writes it
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 
 
@@ -71,6 +73,16 @@ def _loader() -> type[Any]:
 
 def parse_lock(text: str) -> StageRecords:
     """Return the records in the text of a dvc.lock, by stage name. The dict is empty if the text is not a dvc.lock."""
+    written = AS_WRITTEN.fullmatch(text)
+    stages = re.split(r"^(?=  \S)", written[1], flags=re.MULTILINE)[1:] if written else []
+    records: dict[str, StageRecord] = {}
+    for part in [f"stages:\n{stage}" for stage in stages] or [text]:
+        records |= _records(part)
+    return records
+
+
+@functools.cache  # most stages are the same in many experiments
+def _records(text: str) -> StageRecords:
     records = {}
     for name, raw in parse_yaml(text).get("stages", {}).items():
         deps, outs = ({item["path"]: item.get("md5", "") for item in raw.get(kind, ())} for kind in ("deps", "outs"))
@@ -94,8 +106,8 @@ def upstream(stage: str, lock: StageRecords) -> list[str]:
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
     """Return the stage of which `path`, or a folder above it, is an output. Code and the user's texts have none."""
-    made = ((name, out) for name, record in lock.items() for out in record.outs)
-    return next((name for name, out in made if path == out or path.startswith(f"{out}/")), None)
+    above = {*accumulate(path.split("/"), "{}/{}".format)}  # the path and the folders above it
+    return next((name for name, record in lock.items() if not above.isdisjoint(record.outs)), None)
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
