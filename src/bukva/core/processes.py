@@ -61,24 +61,20 @@ def die_with_parent() -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def python_path() -> str:
-    """Return a PYTHONPATH for child processes: the bukva that this process imported, and that of the repository."""
-    # DVC deletes temporary copies, so the original follows
-    return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
-
-
 def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
     """Run `python -m module` in a session of its own, in the original repository, so that it outlives this process.
 
     Its output is appended to LOG. `environment`: variables to add to those of this process.
     """
+    # the bukva that this process imported may be in a temporary copy, which DVC deletes, so the original follows
+    sources = [str(SOURCE), str(project_root() / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=project_root(),
-            env={**os.environ, "PYTHONPATH": python_path(), **environment},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sources), **environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

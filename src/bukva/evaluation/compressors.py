@@ -36,17 +36,11 @@ sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush(
 
 @dataclass(frozen=True)
 class Compressor:
-    """A compression format and its settings.
-
-    settings: description of the settings for a table of scores. Its last word is "adaptive", which ADAPTIVE explains.
-    compress: deterministic function that returns the compressed text.
-    max_bytes: maximum length of the training split and the held-out text together. Longer texts are not scored, because
-        they take minutes (docs/dev/decisions.md).
-    """
+    """A compression format, and its settings for a table of scores (ADAPTIVE explains their last word, "adaptive")."""
 
     settings: str
-    compress: Callable[[bytes], bytes]
-    max_bytes: float
+    compress: Callable[[bytes], bytes]  # deterministic
+    max_bytes: float  # of train and the held-out text together; longer texts take minutes (docs/dev/decisions.md)
 
 
 def _xz(text: bytes) -> bytes:

@@ -75,10 +75,8 @@ def parse_lock(text: str) -> StageRecords:
     """Return the records in the text of a dvc.lock, by stage name. The dict is empty if the text is not a dvc.lock."""
     written = AS_WRITTEN.fullmatch(text)
     stages = re.split(r"^(?=  \S)", written[1], flags=re.MULTILINE)[1:] if written else []
-    records: dict[str, StageRecord] = {}
-    for part in [f"stages:\n{stage}" for stage in stages] or [text]:
-        records |= _records(part)
-    return records
+    parts = [f"stages:\n{stage}" for stage in stages] or [text]
+    return {name: record for part in parts for name, record in _records(part).items()}
 
 
 @functools.cache  # most stages are the same in many experiments
