@@ -25,6 +25,7 @@ SHAPES = [
     {"qk_norm": True},
     {"bias": True},
     {"tie_weights": True},
+    {"short_convolution": True},
     MODERN,
     MODERN | {"bias": True, "tie_weights": True},
 ]
@@ -71,6 +72,10 @@ def gpt_by_loop(weights, config, x):
         h = h + weights["wpe.weight"][: x.shape[1]]
     for i in range(config.n_layer):
         name = f"blocks.{i}"
+        if config.short_convolution:
+            of_3, of_2, of_1 = weights[f"convolutions.{i}.weight"].split(config.n_embd)
+            before = F.pad(h, (0, 0, 3, 0))
+            h = h + of_1 * before[:, 2:-1] + of_2 * before[:, 1:-2] + of_3 * before[:, :-3]
         q, k, v = map(heads, linear(norm(h, f"{name}.ln_1"), f"{name}.attention.qkv").split(config.n_embd, dim=-1))
         if config.qk_norm:
             q, k = (vectors / vectors.square().mean(-1, keepdim=True).sqrt() for vectors in (q, k))
@@ -94,7 +99,8 @@ def formula(config):
     """Return the number of parameters: embeddings, blocks (attention 4 C^2, MLP 8 C^2, two norms), last norm, head."""
     V, C = config.vocab_size, config.n_embd
     norm = 2 * C if config.norm == "layernorm" else C
-    block = 12 * C**2 + 2 * norm + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of the MLP
+    taps = 3 * C if config.short_convolution else 0
+    block = 12 * C**2 + 2 * norm + taps + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of MLP
     positions = config.block_size * C if config.positions == "learned" else 0
     head = 0 if config.tie_weights else V * C
     return V * C + positions + config.n_layer * block + norm + head
@@ -111,7 +117,7 @@ def test_the_parameter_count_equals_the_formula(options):
 
 def test_the_default_options_are_those_of_the_lecture_notes():
     of_the_notes = {"positions": "learned", "norm": "layernorm", "activation": "gelu", "ngrams": "none"}
-    switched_off = dict.fromkeys(["qk_norm", "bias", "tie_weights"], False)
+    switched_off = dict.fromkeys(["qk_norm", "bias", "tie_weights", "short_convolution"], False)
     assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off) == CONFIG
 
 

@@ -201,6 +201,7 @@ class Model(Section):
     qk_norm: bool
     bias: bool
     tie_weights: bool
+    short_convolution: bool
     proj_init: Literal["scaled", "zero"]
     ngrams: Literal["none", "targets", "logits", "input"]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]

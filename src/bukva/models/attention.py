@@ -107,6 +107,7 @@ class LayerCache:
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
+        self.last: Tensor | None = None  # (B, 3, C), the input at the last positions, for `ShortConvolution`
         self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -45,6 +45,7 @@ class GPTConfig(Config):
     activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
+    short_convolution: bool = False  # before each block, add the last three positions to each position
     # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
     proj_init: str = "scaled"
     tie_weights: bool = False  # use one weight matrix for both the embedding and the output layer
@@ -103,6 +104,29 @@ class Block(nn.Module):
         return x + self.mlp(self.ln_2(x))
 
 
+class ShortConvolution(nn.Module):
+    """Add the three positions before to each position, (B, T, C), with learned weights for each channel.
+
+    This is the "Canon layer" of Allen-Zhu 2025, "Physics of Language Models: Part 4.1", at one of its four places.
+    """
+
+    def __init__(self, n_embd: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3 * n_embd))  # a vector, so that the weights do not decay
+
+    def forward(self, x: Tensor, cache: LayerCache | None = None) -> Tensor:
+        B, T, C = x.shape
+        last = cache.last if cache and cache.length else None
+        if last is None:  # the text begins here
+            last = x.new_zeros(B, 3, C)
+        padded = torch.cat([last, x], dim=1)  # (B, 3 + T, C)
+        if cache is not None:
+            cache.last = padded[:, -3:]
+        for k, weight in enumerate(self.weight.view(3, -1)):
+            x = torch.addcmul(x, padded[:, k : k + T], weight)
+        return x
+
+
 class GPT(LanguageModel):
     """A decoder-only transformer that predicts the next character.
 
@@ -123,6 +147,8 @@ class GPT(LanguageModel):
             self.register_buffer("cos_sin", rotary_cos_sin(0, config.block_size, config.head_size), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, causal=causal) for _ in range(config.n_layer))
+        if config.short_convolution:
+            self.convolutions = nn.ModuleList(ShortConvolution(C) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialize)
         # Every sublayer adds to the residual stream. With `scaled`, the weights are smaller in deeper models, so the
@@ -160,10 +186,12 @@ class GPT(LanguageModel):
         `added`, (B, T, C), is added to the embeddings of the ids.
         """
         x, cos_sin = self.embed(ids, cache.length if cache else 0, added)
-        for number, block in enumerate(self.blocks, start=1):
+        for i, block in enumerate(self.blocks):
+            layer_cache = cache.layers[i] if cache else None
+            if self.config.short_convolution:
+                x = self.convolutions[i](x, layer_cache)
             # the other blocks return all positions, because the next block needs them
-            of_block = wanted if number == len(self.blocks) else None
-            x = block(x, cos_sin, cache.layers[number - 1] if cache else None, of_block)
+            x = block(x, cos_sin, layer_cache, wanted if i == len(self.blocks) - 1 else None)
         return self.ln_f(x)
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
