@@ -156,7 +156,7 @@ def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(begun, monke
         "worse cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
     )
     done = command("small", "--give-up")
-    assert (done.exit_code, done.stdout) == (3, "Discard small: this try was abandoned before it had a score.\n")
+    assert (done.exit_code, done.stdout) == (3, "Discard small: this try was given up before it had a verdict.\n")
     assert court.read_ledger().next_level == level
     assert judge("worse").number == 2
     assert len(report.chart_rows(court.read_ledger())[0]) == 1

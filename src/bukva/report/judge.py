@@ -25,7 +25,7 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
     elif not seeds:
-        print(f"Discard {name}: this try was abandoned before it had a score.")
+        print(f"Discard {name}: this try was given up before it had a verdict.")
     else:
         low, high = judged.interval
         difference = f"{abs(judged.difference):.3f}" if judged.kept else f"{judged.difference:+.3f}"
@@ -85,7 +85,7 @@ def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables that `charts.tries` draws: a row per try with a score, and the baseline after each of them."""
     rows, steps = [], [{"number": 0, "bits": fmean(ledger.first.bits)}]
     for each in ledger.decided:
-        if not each.trained.seeds:  # the try was abandoned before it had a score
+        if not each.trained.seeds:  # the try was given up
             continue
         bits = fmean(each.trained.bits)
         low, high = (bits - each.difference + bound for bound in each.interval)
