@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -94,3 +96,19 @@ def test_every_parameter_is_updated_once_and_only_matrices_decay(name):
         decays = {id(p): group["weight_decay"] for group in optimizers.param_groups for p in group["params"]}
         assert decays == {id(p): 0.3 if p.dim() >= 2 else 0.0 for p in model.parameters()}
         assert sum(len(group["params"]) for group in optimizers.param_groups) == len(decays)
+
+
+def test_an_optimizer_does_not_import_torchs_compiler():
+    program = """
+import sys, torch
+from bukva.training.optimizers.adamw import AdamW
+from bukva.training.optimizers.muon import Muon
+weight = torch.nn.Parameter(torch.ones(5, 3))
+weight.grad = torch.ones(5, 3)
+for optimizer in (AdamW([weight], fused=True), Muon([{"params": [weight]}], 0.1, 0.0, torch.float32)):
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+print(float(weight.mean()) < 1, "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"

@@ -10,6 +10,20 @@ from bukva.core.schema import TrainGPT
 from bukva.models.base import LanguageModel
 
 
+class Uncompiled(torch.optim.Optimizer):
+    """An optimizer of torch, without the decorators whose first call imports torch's compiler (1 s)."""
+
+    add_param_group = torch.optim.Optimizer.add_param_group.__wrapped__
+    state_dict = torch.optim.Optimizer.state_dict.__wrapped__
+    load_state_dict = torch.optim.Optimizer.load_state_dict.__wrapped__
+
+
+class AdamW(Uncompiled, torch.optim.AdamW):
+    """The AdamW of torch."""
+
+    step = torch.no_grad()(torch.optim.AdamW.step.__wrapped__)
+
+
 class Optimizers:
     """Several optimizers that the training loop uses like a single one.
 
@@ -74,7 +88,7 @@ def adamw(parameters: list[nn.Parameter], recipe: TrainGPT) -> torch.optim.Optim
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(
+    optimizer = AdamW(
         [group for group in groups if group["params"]],
         lr=recipe.learning_rate,
         betas=(0.9, recipe.beta2),

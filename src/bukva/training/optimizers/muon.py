@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bukva.core.schema import TrainGPT
 from bukva.models.base import LanguageModel
-from bukva.training.optimizers.adamw import Optimizers, adamw
+from bukva.training.optimizers.adamw import Optimizers, Uncompiled, adamw
 
 # Coefficients of each iteration, for singular values from 0.004 to 1. Each iteration is the odd polynomial of degree 5
 # that is nearest to 1 on the interval to which the earlier iterations map these values. All iterations except the last
@@ -66,7 +66,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(Uncompiled):
     """Optimizer that updates weight matrices by their orthogonalized momentum.
 
     In each parameter group, `n_stacked` is the number of matrices that are stacked along the rows of each parameter.
