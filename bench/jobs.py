@@ -29,8 +29,8 @@ BABY: Changes = {
 # changes of params.yaml, each with just enough updates to reach the loss of nanoGPT's recipe for a CPU
 RECIPES: dict[str, Changes] = {
     "network": {
-        "model": {"block_size": 64, "n_layer": 2, "ngrams": "none"},
-        "train_gpt": {"n_steps": 180, "batch_size": 24, "learning_rate": 0.006, "warmup_steps": 10},
+        "model": {"block_size": 64, "n_layer": 1, "ngrams": "none", "short_convolution": True},
+        "train_gpt": {"n_steps": 155, "batch_size": 24, "learning_rate": 0.012, "warmup_steps": 10},
     },
     "ngrams": {
         "model": {"block_size": 64, "n_layer": 1, "n_embd": 64, "ngrams": "input", "ngram_orders": [3, 5]},

@@ -46,7 +46,10 @@ def race(scratch: Path) -> list[Line]:
     nats = max(outcome.values["nats"] for outcome in plain)
     plain_what = f"plain: {nanogpt.description(nano)}, all updates, at worst {nats:.3f} by its own estimate"
     lines = []
-    for model, outcomes, required in ("GPT", network, 5.0), ("GPT with n-grams, counting included", ngrams, 15.0):
+    for model, outcomes, required in (
+        ("GPT of one layer", network, 5.0),
+        ("GPT of one layer with n-grams, counting included", ngrams, 15.0),
+    ):
         lines += [
             Line(f"{model}: {what}; {plain_what}", "s", _seconds(outcomes), _seconds(plain), required),
             Line("its loss", "nats", _values(outcomes, "nats"), [], ON_CPU),
