@@ -26,8 +26,9 @@ SHAPES = [
     {"bias": True},
     {"tie_weights": True},
     {"short_convolution": True},
+    {"hashed_ngrams": (2, 3)},
     MODERN,
-    MODERN | {"bias": True, "tie_weights": True},
+    MODERN | {"bias": True, "tie_weights": True, "hashed_ngrams": (4,)},
 ]
 every_option = pytest.mark.parametrize("options", SHAPES, ids=str)
 
@@ -47,6 +48,14 @@ def ids(*shape):
 
 def close(a, b, atol=1e-12):
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+def row_of(ngram):
+    """Return the row of an n-gram in its table: the upper 14 bits of a hash of 64 bits, the last id first."""
+    code = 0
+    for symbol in reversed(ngram):
+        code = code * 6364136223846793005 + symbol + 1
+    return code * 2862933555777941757 % 2**64 >> 50
 
 
 def gpt_by_loop(weights, config, x):
@@ -70,6 +79,10 @@ def gpt_by_loop(weights, config, x):
     h = weights["wte.weight"][x]
     if config.positions == "learned":
         h = h + weights["wpe.weight"][: x.shape[1]]
+    for n in config.hashed_ngrams:
+        padded = F.pad(x, (n - 1, 0), value=-1)
+        rows = [[row_of(window) for window in text.unfold(0, n, 1).tolist()] for text in padded]
+        h = h + weights[f"hashed_ngrams.tables.{n}.weight"][torch.tensor(rows)]
     for i in range(config.n_layer):
         name = f"blocks.{i}"
         if config.short_convolution:
@@ -100,10 +113,11 @@ def formula(config):
     V, C = config.vocab_size, config.n_embd
     norm = 2 * C if config.norm == "layernorm" else C
     taps = 3 * C if config.short_convolution else 0
+    hashed = 2**14 * C * len(config.hashed_ngrams)
     block = 12 * C**2 + 2 * norm + taps + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of MLP
     positions = config.block_size * C if config.positions == "learned" else 0
     head = 0 if config.tie_weights else V * C
-    return V * C + positions + config.n_layer * block + norm + head
+    return V * C + hashed + positions + config.n_layer * block + norm + head
 
 
 @pytest.mark.parametrize(
@@ -118,7 +132,7 @@ def test_the_parameter_count_equals_the_formula(options):
 def test_the_default_options_are_those_of_the_lecture_notes():
     of_the_notes = {"positions": "learned", "norm": "layernorm", "activation": "gelu", "ngrams": "none"}
     switched_off = dict.fromkeys(["qk_norm", "bias", "tie_weights", "short_convolution"], False)
-    assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off) == CONFIG
+    assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off, hashed_ngrams=()) == CONFIG
 
 
 def test_without_its_mask_each_position_sees_its_target():

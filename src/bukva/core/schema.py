@@ -202,6 +202,7 @@ class Model(Section):
     bias: bool
     tie_weights: bool
     short_convolution: bool
+    hashed_ngrams: Annotated[list[Annotated[int, Field(ge=2, le=12)]], EACH_ONCE]
     proj_init: Literal["scaled", "zero"]
     ngrams: Literal["none", "targets", "logits", "input"]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]

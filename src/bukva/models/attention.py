@@ -130,6 +130,7 @@ class KVCache:
 
     def __init__(self, n_layer: int, size: int) -> None:
         self.layers = [LayerCache(size) for _ in range(n_layer)]
+        self.last_ids: Tensor | None = None  # (B, n), the ids at the last positions, for `HashedNgrams`
 
     @property
     def length(self) -> int:

@@ -26,6 +26,8 @@ def relu_squared(x: Tensor) -> Tensor:
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "relu2": relu_squared}
 NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
+HASH_BITS = 14  # a table of `HashedNgrams` has 2^14 rows
+HASH_BASE, HASH_FACTOR = 6364136223846793005, 2862933555777941757  # odd multipliers, from random number generators
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class GPTConfig(Config):
     qk_norm: bool = False
     bias: bool = False
     short_convolution: bool = False  # before each block, add the last three positions to each position
+    hashed_ngrams: tuple[int, ...] = ()  # lengths of the n-grams that have learned embeddings
     # initial weights of the projections to the residual stream: `scaled` (smaller in deeper models) or `zero`
     proj_init: str = "scaled"
     tie_weights: bool = False  # use one weight matrix for both the embedding and the output layer
@@ -56,7 +59,8 @@ class GPTConfig(Config):
     ngram_orders: tuple[int, ...] = (8,)  # lengths of the n-grams to predict from
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ngram_orders", tuple(self.ngram_orders))  # JSON has no tuples
+        for name in ("ngram_orders", "hashed_ngrams"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON has no tuples
 
     @property
     def head_size(self) -> int:
@@ -127,6 +131,36 @@ class ShortConvolution(nn.Module):
         return x
 
 
+class HashedNgrams(nn.Module):
+    """Sum of learned embeddings of the last n ids at each position, for a few lengths n.
+
+    A hash function chooses the row of an n-gram, so some n-grams share a row. Ids before the window count as a symbol
+    of their own. Source: DeepSeek 2026, "Engram" (arXiv 2601.07372), which adds them inside the model, with gates.
+    """
+
+    def __init__(self, lengths: tuple[int, ...], n_embd: int) -> None:
+        super().__init__()
+        self.tables = nn.ModuleDict({str(n): nn.Embedding(2**HASH_BITS, n_embd) for n in sorted(lengths)})
+        self.n_before = max(lengths) - 1
+
+    def forward(self, ids: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Return (B, T, C) sums of embeddings for (B, T) ids."""
+        last = cache.last_ids if cache and cache.length else None
+        if last is None:  # the text begins here
+            last = ids.new_full((len(ids), self.n_before), -1)
+        padded, T = torch.cat([last, ids], dim=1), ids.shape[1]
+        if cache is not None:
+            cache.last_ids = padded[:, -self.n_before :]
+        code, embeddings = torch.zeros_like(ids), []
+        for n in range(1, self.n_before + 2):
+            first = self.n_before - n + 1
+            code = code * HASH_BASE + padded[:, first : first + T] + 1  # modulo 2^64
+            if str(n) in self.tables:
+                rows = (code * HASH_FACTOR >> 64 - HASH_BITS) & 2**HASH_BITS - 1  # the upper bits
+                embeddings.append(self.tables[str(n)](rows))
+        return torch.stack(embeddings).sum(0)
+
+
 class GPT(LanguageModel):
     """A decoder-only transformer that predicts the next character.
 
@@ -149,6 +183,8 @@ class GPT(LanguageModel):
         self.blocks = nn.ModuleList(Block(config, causal=causal) for _ in range(config.n_layer))
         if config.short_convolution:
             self.convolutions = nn.ModuleList(ShortConvolution(C) for _ in range(config.n_layer))
+        if config.hashed_ngrams:
+            self.hashed_ngrams = HashedNgrams(config.hashed_ngrams, C)
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialize)
         # Every sublayer adds to the residual stream. With `scaled`, the weights are smaller in deeper models, so the
@@ -185,6 +221,9 @@ class GPT(LanguageModel):
 
         `added`, (B, T, C), is added to the embeddings of the ids.
         """
+        if self.config.hashed_ngrams:
+            hashed = self.hashed_ngrams(ids, cache)  # (B, T, C)
+            added = hashed if added is None else added + hashed
         x, cos_sin = self.embed(ids, cache.length if cache else 0, added)
         for i, block in enumerate(self.blocks):
             layer_cache = cache.layers[i] if cache else None
