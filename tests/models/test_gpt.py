@@ -82,7 +82,9 @@ def gpt_by_loop(weights, config, x):
     for n in config.hashed_ngrams:
         padded = F.pad(x, (n - 1, 0), value=-1)
         rows = [[row_of(window) for window in text.unfold(0, n, 1).tolist()] for text in padded]
-        h = h + weights[f"hashed_ngrams.tables.{n}.weight"][torch.tensor(rows)]
+        of_n = weights["hashed_ngrams.table.weight"].split(2**14)[config.hashed_ngrams.index(n)]
+        proj = weights["hashed_ngrams.proj.weight"].split(32, dim=1)[config.hashed_ngrams.index(n)]
+        h = h + of_n[torch.tensor(rows)] @ proj.mT
     for i in range(config.n_layer):
         name = f"blocks.{i}"
         if config.short_convolution:
@@ -113,7 +115,7 @@ def formula(config):
     V, C = config.vocab_size, config.n_embd
     norm = 2 * C if config.norm == "layernorm" else C
     taps = 3 * C if config.short_convolution else 0
-    hashed = 2**14 * C * len(config.hashed_ngrams)
+    hashed = (2**14 + C) * 32 * len(config.hashed_ngrams)
     block = 12 * C**2 + 2 * norm + taps + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of MLP
     positions = config.block_size * C if config.positions == "learned" else 0
     head = 0 if config.tie_weights else V * C

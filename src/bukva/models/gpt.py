@@ -26,7 +26,7 @@ def relu_squared(x: Tensor) -> Tensor:
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "relu2": relu_squared}
 NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
-HASH_BITS = 14  # a table of `HashedNgrams` has 2^14 rows
+HASH_BITS, HASH_CHANNELS = 14, 32  # `HashedNgrams` has 2^14 rows of 32 numbers for each length
 HASH_BASE, HASH_FACTOR = 6364136223846793005, 2862933555777941757  # odd multipliers, from random number generators
 
 
@@ -132,7 +132,7 @@ class ShortConvolution(nn.Module):
 
 
 class HashedNgrams(nn.Module):
-    """Sum of learned embeddings of the last n ids at each position, for a few lengths n.
+    """Learned embeddings of the last n ids at each position, for R lengths n.
 
     A hash function chooses the row of an n-gram, so some n-grams share a row. Ids before the window count as a symbol
     of their own. Source: DeepSeek 2026, "Engram" (arXiv 2601.07372), which adds them inside the model, with gates.
@@ -140,25 +140,25 @@ class HashedNgrams(nn.Module):
 
     def __init__(self, lengths: tuple[int, ...], n_embd: int) -> None:
         super().__init__()
-        self.tables = nn.ModuleDict({str(n): nn.Embedding(2**HASH_BITS, n_embd) for n in sorted(lengths)})
-        self.n_before = max(lengths) - 1
+        self.lengths, self.n_before = lengths, max(lengths) - 1
+        self.table = nn.Embedding(len(lengths) << HASH_BITS, HASH_CHANNELS)
+        self.proj = nn.Linear(len(lengths) * HASH_CHANNELS, n_embd, bias=False)
 
     def forward(self, ids: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Return (B, T, C) sums of embeddings for (B, T) ids."""
+        """Return the (B, T, C) sum of the projected embeddings for (B, T) ids."""
         last = cache.last_ids if cache and cache.length else None
         if last is None:  # the text begins here
             last = ids.new_full((len(ids), self.n_before), -1)
         padded, T = torch.cat([last, ids], dim=1), ids.shape[1]
         if cache is not None:
             cache.last_ids = padded[:, -self.n_before :]
-        code, embeddings = torch.zeros_like(ids), []
-        for n in range(1, self.n_before + 2):
-            first = self.n_before - n + 1
-            code = code * HASH_BASE + padded[:, first : first + T] + 1  # modulo 2^64
-            if str(n) in self.tables:
-                rows = (code * HASH_FACTOR >> 64 - HASH_BITS) & 2**HASH_BITS - 1  # the upper bits
-                embeddings.append(self.tables[str(n)](rows))
-        return torch.stack(embeddings).sum(0)
+        codes = [torch.zeros_like(ids)]  # of the last 0, 1, ... ids
+        for start in range(self.n_before, -1, -1):
+            codes.append(codes[-1] * HASH_BASE + padded[:, start : start + T] + 1)  # modulo 2^64
+        code = torch.stack([codes[n] for n in self.lengths], dim=-1)  # (B, T, R)
+        row = (code * HASH_FACTOR >> 64 - HASH_BITS) & (1 << HASH_BITS) - 1  # the upper bits
+        first = torch.arange(len(self.lengths), device=ids.device) << HASH_BITS  # row of each length
+        return self.proj(self.table(row + first).flatten(-2))
 
 
 class GPT(LanguageModel):
