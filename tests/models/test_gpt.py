@@ -79,12 +79,11 @@ def gpt_by_loop(weights, config, x):
     h = weights["wte.weight"][x]
     if config.positions == "learned":
         h = h + weights["wpe.weight"][: x.shape[1]]
-    for n in config.hashed_ngrams:
+    for i, n in enumerate(config.hashed_ngrams):
         padded = F.pad(x, (n - 1, 0), value=-1)
         rows = [[row_of(window) for window in text.unfold(0, n, 1).tolist()] for text in padded]
-        of_n = weights["hashed_ngrams.table.weight"].split(2**14)[config.hashed_ngrams.index(n)]
-        proj = weights["hashed_ngrams.proj.weight"].split(32, dim=1)[config.hashed_ngrams.index(n)]
-        h = h + of_n[torch.tensor(rows)] @ proj.mT
+        table, proj = weights[f"hashed_ngrams.tables.{i}.weight"], weights["hashed_ngrams.proj.weight"]
+        h = h + table[torch.tensor(rows)] @ proj[:, 32 * i : 32 * (i + 1)].mT
     for i in range(config.n_layer):
         name = f"blocks.{i}"
         if config.short_convolution:

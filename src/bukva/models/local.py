@@ -42,7 +42,8 @@ class HashedNgrams(nn.Module):
     def __init__(self, lengths: tuple[int, ...], n_embd: int) -> None:
         super().__init__()
         self.lengths, self.n_before = lengths, max(lengths) - 1
-        self.table = nn.Embedding(len(lengths) << HASH_BITS, HASH_CHANNELS)
+        # one table for each length, because processes that train together share out the update by whole tensors
+        self.tables = nn.ModuleList(nn.Embedding(2**HASH_BITS, HASH_CHANNELS) for _ in lengths)
         self.proj = nn.Linear(len(lengths) * HASH_CHANNELS, n_embd, bias=False)
 
     def forward(self, ids: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -56,7 +57,5 @@ class HashedNgrams(nn.Module):
         codes = [torch.zeros_like(ids)]  # of the last 0, 1, ... ids
         for start in range(self.n_before, -1, -1):
             codes.append(codes[-1] * HASH_BASE + padded[:, start : start + T] + 1)  # modulo 2^64
-        code = torch.stack([codes[n] for n in self.lengths], dim=-1)  # (B, T, R)
-        row = (code * HASH_FACTOR >> 64 - HASH_BITS) & (1 << HASH_BITS) - 1  # the upper bits
-        first = torch.arange(len(self.lengths), device=ids.device) << HASH_BITS  # row of each length
-        return self.proj(self.table(row + first).flatten(-2))
+        rows = [(codes[n] * HASH_FACTOR >> 64 - HASH_BITS) & 2**HASH_BITS - 1 for n in self.lengths]  # the upper bits
+        return self.proj(torch.cat([table(row) for table, row in zip(self.tables, rows, strict=True)], dim=-1))
