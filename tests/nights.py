@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import ndtr
 
-from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, decide, next_level, noise_floor
+from bukva.compare.statistics.estimate import Estimate, Floor, pool
+from bukva.compare.statistics.judging import LOOKS, decide, next_level
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
 TRIES = 60
@@ -65,7 +65,7 @@ def judged(rng, kind, level=0.1):
         seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, draw_text(rng)
         differences = {n: seeds[:n].mean() + own_text - baseline.mean() - text for n in LOOKS}
         measured = [(Estimate(differences[n], TEXT_SD, TEXT_DF), seeds[:n]) for n in LOOKS]
-        seen = decide(measured, baseline, noise_floor(groups, Floor(0.0, 0)), next_level(ps, kept, level))
+        seen = decide(measured, baseline, pool(map(Floor.of, groups)), next_level(ps, kept, level))
         is_kept = seen.decision == "keep"
         n = LOOKS[-1] if is_kept else seen.n_seeds  # it becomes the baseline, with all its seeds
         ps.append(seen.p)

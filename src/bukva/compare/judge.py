@@ -18,8 +18,8 @@ from bukva.compare import records
 from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.results import STAGE, read_results, results_of
-from bukva.compare.statistics.estimate import Estimate
-from bukva.compare.statistics.judging import LOOKS, Look, decide, next_level, noise_floor
+from bukva.compare.statistics.estimate import Estimate, Floor, pool
+from bukva.compare.statistics.judging import LOOKS, Look, decide, next_level
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
@@ -314,7 +314,7 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
     scored = {
         each.key: each.bits for each in (*(each.trained for each in ledger.decided), ledger.first, ledger.baseline)
     }
-    known = noise_floor(list(scored.values()), records.floor(baseline.family, SPLIT, without=scored))
+    known = pool([records.floor(baseline.family, SPLIT, without=scored), *map(Floor.of, scored.values())])
     print_line(
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"

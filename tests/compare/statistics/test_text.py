@@ -92,7 +92,7 @@ def test_identical_is_said_only_where_nothing_differs():
         a, _ = two_models(units)
         verdict = compare_text(a, a, units)
         assert (verdict.verdict, verdict.estimate.p, verdict.estimate.interval) == ("identical", 1.0, (0.0, 0.0))
-        json.dumps(verdict.to_json(), allow_nan=False)
+        json.dumps(verdict.estimate.to_json(), allow_nan=False)
     sums = np.zeros(38)
     sums[3], sums[5] = 7, -7  # which cancel
     assert compare_text(np.zeros(38), sums, UNITS).verdict == "cannot tell"

@@ -33,13 +33,19 @@ class Estimate:
 
     @classmethod
     def of(cls, difference: float, parts: Sequence[Part]) -> "Estimate":
-        """Return an estimate of `difference` whose variance is the sum of the independent `parts`."""
-        return cls(difference, sum(variance for variance, _ in parts) ** 0.5, satterthwaite(parts))
+        """Return an estimate of `difference` whose variance V is the sum of the variances V_i of independent `parts`.
+
+        Its degrees of freedom are V^2 / sum_i(V_i^2 / df_i) (Satterthwaite 1946).
+        """
+        total = sum(variance for variance, _ in parts)
+        if total == 0:
+            return cls(difference, 0.0, min(df for _, df in parts))
+        return cls(difference, total**0.5, 1 / sum((variance / total) ** 2 / df for variance, df in parts))
 
     @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper bound of the 95 % confidence interval."""
-        margin = quantile(1 - LEVEL / 2, self.df) * self.se
+        margin = float(stdtrit(self.df, 1 - LEVEL / 2)) * self.se
         return self.difference - margin, self.difference + margin
 
     @property
@@ -58,23 +64,10 @@ class Estimate:
     @property
     def smallest_detectable(self) -> float:
         """Smallest true difference that 80 % of comparisons with this standard error detect (Card et al. 2020)."""
-        return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
+        return float(stdtrit(self.df, [1 - LEVEL / 2, POWER]).sum()) * self.se
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "interval": self.interval, "p": self.p, "smallest_detectable": self.smallest_detectable}
-
-
-def quantile(probability: float, df: float) -> float:
-    """Return a quantile of Student's t distribution."""
-    return float(stdtrit(df, probability))
-
-
-def satterthwaite(parts: Sequence[Part]) -> float:
-    """Return the degrees of freedom of a sum V of variances V_i: V^2 / sum_i(V_i^2 / df_i) (Satterthwaite 1946)."""
-    total = sum(variance for variance, _ in parts)
-    if total == 0:
-        return min(df for _, df in parts)
-    return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
 
 
 CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no variance

@@ -16,7 +16,7 @@ from typing import Literal
 
 from scipy.special import fdtri, stdtr
 
-from bukva.compare.statistics.estimate import Estimate, Floor, pool
+from bukva.compare.statistics.estimate import Estimate, Floor
 from bukva.compare.statistics.settings import MATTERS
 
 LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
@@ -59,15 +59,12 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
     seeds = [(known.sd**2 / len(baseline), known.df), (floor.sd**2 / len(tried), floor.df)]
     estimate = Estimate.of(text.difference, [(text.se**2, text.df), *seeds])
     p = float(stdtr(estimate.df, estimate.difference / estimate.se))
-    return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), _decision(index, estimate, p, level))
-
-
-def _decision(index: int, estimate: Estimate, p: float, level: float) -> Decision:
-    if p <= level / len(LOOKS) and LOOKS[index] >= MIN_SEEDS:
-        return "keep"
-    if index < len(HOPELESS):
-        return "discard" if p > HOPELESS[index] else "more seeds"
-    return "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
+    decision: Decision = "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
+    if p <= level / len(LOOKS) and len(tried) >= MIN_SEEDS:
+        decision = "keep"
+    elif index < len(HOPELESS):
+        decision = "discard" if p > HOPELESS[index] else "more seeds"
+    return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), decision)
 
 
 def decide(
@@ -90,11 +87,6 @@ def decide(
         if last.decision != "more seeds":
             break
     return replace(last, p=p)
-
-
-def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Pool `known` with the standard deviations between the scores within each of `groups`."""
-    return pool([known, *(Floor.of(scores) for scores in groups)])
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:

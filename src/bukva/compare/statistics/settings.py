@@ -61,7 +61,8 @@ class SettingsVerdict:
 
     def to_json(self) -> dict[str, Any]:
         estimate = self.estimate.to_json() if self.estimate else None
-        return {**asdict(self), "estimate": estimate, "text": self.text.to_json()}
+        text = {**asdict(self.text), "estimate": self.text.estimate.to_json()}
+        return {**asdict(self), "estimate": estimate, "text": text}
 
 
 def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
@@ -131,20 +132,15 @@ def _verdict(estimate: Estimate, method: Method) -> Verdict:
     return "no difference that matters" if low > -MATTERS and high < MATTERS else verdict
 
 
-SIGNED = ("better", "worse", "probably better", "probably worse")
-
-
 def holm(ps: Sequence[float]) -> list[float]:
     """Correct m p-values for m tests (Holm 1979), and return them in the order of `ps`.
 
     Among corrected p-values below 0.05, the probability of any false positive is at most 5 %.
     """
-    m, highest = len(ps), 0.0
-    corrected = [0.0] * m
-    for rank, index in enumerate(sorted(range(m), key=lambda index: ps[index])):
-        highest = max(highest, min(1.0, (m - rank) * ps[index]))
-        corrected[index] = highest
-    return corrected
+    order = np.argsort(ps)
+    factors = np.arange(len(ps), 0, -1)
+    corrected = np.maximum.accumulate(np.minimum(1.0, factors * np.take(ps, order)))
+    return corrected[np.argsort(order)].tolist()
 
 
 def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
@@ -157,7 +153,7 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
             verdict,
             p=p,
             compared=len(verdicts),
-            verdict="cannot tell" if verdict.verdict in SIGNED and p >= LEVEL else verdict.verdict,
+            verdict="cannot tell" if verdict.verdict.endswith(("better", "worse")) and p >= LEVEL else verdict.verdict,
         )
         for verdict, p in zip(verdicts, holm([verdict.p for verdict in verdicts]), strict=True)
     ]

@@ -7,9 +7,9 @@ compares the jackknife with bootstraps).
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -93,9 +93,6 @@ class TextVerdict:
     unit: Literal["works", "segments"]
     n_units: int
     effective_units: float  # see Units.effective
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "estimate": self.estimate.to_json()}
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
