@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bukva.backends.device import Machine
@@ -20,7 +20,7 @@ from bukva.models.attention import Kernel, attention_weights, causal_mask, expla
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
-from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
+from bukva.models.window_rule import evenly_spaced, nats_of_passages, spread_windows, stride_of
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known, composed
@@ -271,39 +271,33 @@ def word_starts(parts: Iterable[str]) -> list[bool]:
 # ---- context length
 
 
-@torch.inference_mode()
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
     """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context, on the same `n_ids` ids of the text.
 
     Return for each length its number of ids (`chars`), the score (`bits_per_char`), and the `standard_error` of the
     difference from the score with block_size ids.
     """
-    T, device = gpt.block_size, gpt.wte.weight.device
+    T = gpt.block_size
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
     per_char = ids_per_char(ids[scored], tokenizer)
-    windows = torch.from_numpy(ids[scored[:, None] + np.arange(-T, 1)].astype(np.int64)).to(device)  # (n, T + 1)
+    windows = ids[scored[:, None] + np.arange(-T, 1)]  # (n, T + 1)
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
-    batch_ids = ids_per_batch(gpt)
-    nats = {
-        n: torch.cat([_nats(gpt, batch[:, -n - 1 :])[:, -1] for batch in windows.split(max(1, batch_ids // n))])
-        for n in lengths
-    }
+    nats = {n: _nats(gpt, windows[:, -n - 1 :])[:, -1] for n in lengths}
     return [
         {
             "chars": n,
             "bits_per_char": bits(float(nats[n].mean())) * per_char,
-            "standard_error": bits(float((nats[n] - nats[T]).std() * len(scored) ** -0.5)) * per_char,
+            "standard_error": bits(float((nats[n] - nats[T]).std(ddof=1) * len(scored) ** -0.5)) * per_char,
         }
         for n in lengths
     ]
 
 
-@torch.inference_mode()
-def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
+def _nats(model: LanguageModel, windows: Ids) -> npt.NDArray[np.float64]:
     """Losses (N, T) in nats of windows (N, T + 1). The first id of a window is only context."""
-    logits = model(windows[:, :-1])  # (N, T, V)
-    nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
-    return nats.double().view(len(windows), -1)
+    passages, T = [Passage(0, window, 1) for window in windows], windows.shape[1] - 1
+    nats = nats_of_passages(model, passages, T, T, ngrams_see_before_window=False)
+    return nats.astype(np.float64).reshape(-1, T)
 
 
 # ---- the causal mask: without the mask, a model copies its targets from its inputs
@@ -333,9 +327,8 @@ def leak(
         eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
     )  # fmt: skip
     windows = Windows(splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
-    scored = spread_windows(splits["val"], N_SCORED, T + 1)  # (N, T + 1)
-    per_char = ids_per_char(scored[:, 1:].flatten().numpy(), tokenizer)
-    scored = scored.to(machine.device)
+    scored = spread_windows(splits["val"], N_SCORED, T + 1).numpy()  # (N, T + 1)
+    per_char = ids_per_char(scored[:, 1:].ravel(), tokenizer)
 
     def score_in_sight(model: LanguageModel, _: Group) -> float:
         return float(_nats(model, scored)[:, :-1].mean()) * per_char
