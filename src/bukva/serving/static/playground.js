@@ -63,6 +63,8 @@ async function* lines(response) {
 }
 
 class Column {
+  isWriting = false;
+
   constructor(section) {
     [this.select, this.pre, this.next, this.status, this.keep] = ["select", "pre", ".next", ".status", ".keep"].map(
       (name) => section.querySelector(name),
@@ -75,13 +77,9 @@ class Column {
     });
   }
 
-  get isWriting() {
-    return Boolean(this.writing);
-  }
-
   stop() {
     this.controller?.abort();
-    this.writing = false;
+    this.isWriting = false;
   }
 
   async post(path, body, signal) {
@@ -112,7 +110,7 @@ class Column {
       this.status.textContent = isUnreachable ? "The server is not running. Restart it with `bukva play`." : error.message;
       this.status.classList.add("error");
     } finally {
-      if (this.controller === controller) this.writing = false;
+      if (this.controller === controller) this.isWriting = false;
       update();
     }
   }
@@ -138,7 +136,7 @@ class Column {
 
   write() {
     return this.run(async (signal) => {
-      this.writing = true;
+      this.isWriting = true;
       update();
       this.next.textContent = "";
       this.status.textContent = "Writing ...";
@@ -172,24 +170,19 @@ function changed() {
   scoring = setTimeout(() => columns.forEach((column) => column.score()), DEBOUNCE_MS);
 }
 
-function write() {
-  if (!form.reportValidity()) return;
-  clearTimeout(scoring);
-  columns.forEach((column) => column.write());
-}
-
 text.addEventListener("input", changed);
 text.addEventListener("scroll", () => (behind.scrollTop = text.scrollTop));
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  write();
+  clearTimeout(scoring);
+  columns.forEach((column) => column.write());
 });
 form.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && event.ctrlKey) write();
+  if (event.key === "Enter" && event.ctrlKey) form.requestSubmit();
 });
 document.getElementById("another").addEventListener("click", () => {
   form.elements.seed.valueAsNumber += 1;
-  write();
+  form.requestSubmit();
 });
 stop.addEventListener("click", () => {
   columns.filter((column) => column.isWriting).forEach((column) => column.stop());
