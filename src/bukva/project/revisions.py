@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
@@ -222,17 +224,14 @@ def unfinished() -> list[Unfinished]:
         celery, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
         entries = [(entry, "queued") for entry in celery.iter_queued()]
         for queue in (celery, temporary):
-            entries += [(entry, _running(queue.proc.get(entry.stash_rev))) for entry in queue.iter_active()]
+            for entry in queue.iter_active():
+                process = queue.proc.get(entry.stash_rev)
+                is_running = process is None or psutil.pid_exists(process.pid)
+                entries.append((entry, "running" if is_running else "interrupted"))
         for entry, _ in celery.iter_failed():
             if (entry.name, entry.baseline_rev) not in finished:
                 entries.append((entry, _failed(celery.proc.get(entry.stash_rev))))
     return sorted(Unfinished(entry.name or entry.stash_rev[:7], entry.stash_rev, why) for entry, why in entries)
-
-
-def _running(process: Any) -> str:
-    import psutil
-
-    return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
 def _failed(process: Any) -> str:
