@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from tracking.test_experiment import changed
 
-from bukva.compare.groups import stage_seconds
+from bukva.compare.groups import stage_seconds, trainings_of
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.params import flatten
@@ -161,7 +161,7 @@ def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(al
     now = [0]
     monkeypatch.setattr("bukva.tracking.journal.time.time_ns", lambda: now[0] * 10**9)
     result = SimpleNamespace(flat_params=flatten(params.model_dump()))
-    assert stage_seconds(result, "gpt") is None
+    assert stage_seconds(result, "gpt", trainings_of("gpt")) is None
     for seconds, status, restored, expected in (
         (7, "KILLED", False, None),
         (5, "FAILED", False, None),
@@ -174,7 +174,7 @@ def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(al
         log = JournalWriter("train-gpt", params, restored=restored)
         now[0] += seconds
         log.end(status)
-        assert stage_seconds(result, "gpt") == expected
+        assert stage_seconds(result, "gpt", trainings_of("gpt")) == expected
 
 
 # ---- notes

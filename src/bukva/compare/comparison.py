@@ -5,7 +5,6 @@ Scores on different texts cannot be compared, so experiments that were scored on
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -225,7 +224,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     pairs = [(first, setting) for setting in settings[1:] if refusals.get(setting.key) == ""]
     compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
     texts: dict[str, list[Row]] = {_text(setting): [] for setting in settings}
-    for setting in sorted(settings, key=_mean):
+    for setting in sorted(settings, key=lambda each: each.mean(SPLIT)):
         changed = {key: value for key, (_, value) in changed_params(first.result, setting.result, model).items()}
         row = Row(setting, changed, compared.get(setting.key), refusals.get(setting.key, ""))
         texts[_text(setting)].append(row)
@@ -242,8 +241,8 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
 
 
 def _winner(baseline: Setting, compared: Sequence[Setting], floor: Floor) -> Winner | None:
-    best = min(compared, key=_mean, default=baseline)
-    if len(compared) < 2 or _mean(best) >= _mean(baseline):
+    best = min(compared, key=lambda each: each.mean(SPLIT), default=baseline)
+    if len(compared) < 2 or best.mean(SPLIT) >= baseline.mean(SPLIT):
         return None
     others = {seed for setting in compared if setting is not best for seed in setting.seeds}
     unused = [member for member in best.members if member.seed not in others]
@@ -260,10 +259,6 @@ def _winner(baseline: Setting, compared: Sequence[Setting], floor: Floor) -> Win
 
 def _text(setting: Setting) -> str:
     return str(setting.result.about["text"][SPLIT])
-
-
-def _mean(setting: Setting) -> float:
-    return fmean(setting.scores(SPLIT))
 
 
 def _problem(result: Result) -> str:

@@ -8,7 +8,7 @@ setting, and another seed of the bigram makes none of the GPT.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 
 from bukva.compare.results import Result
 from bukva.compare.statistics.settings import SeedSums
@@ -100,7 +100,7 @@ class Setting:
     @cached_property
     def seconds(self) -> float | None:
         """Median duration of the trainings in seconds; None if this project has recorded no duration."""
-        durations = [_seconds(member.result, self.model, self.trainings) for member in self.members]
+        durations = [stage_seconds(member.result, self.model, self.trainings) for member in self.members]
         known = [seconds for seconds in durations if seconds is not None]
         return median(known) if known else None
 
@@ -108,6 +108,9 @@ class Setting:
         """Return the bits per character of each training. The list is empty if the text has no such split."""
         scored = [member.result.metrics[self.model] for member in self.members]
         return [scores[split] for scores in scored if split in scores]
+
+    def mean(self, split: str) -> float:
+        return fmean(self.scores(split))
 
     def seed_sums(self, units: Units, split: str) -> SeedSums:
         """Return the total loss of each training on each unit of a split."""
@@ -126,7 +129,7 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
         if result.is_complete and f"{model}/val.npy" in result.scores:
             training = seed_of(result.lock, model), digest(result.about["models"][model]["numerics"])
             by_key.setdefault(_key(result, model), {}).setdefault(training, []).append(result)
-    journals, settings = _trainings(model), []
+    journals, settings = trainings_of(model), []
     for key, trainings in by_key.items():
         members = [Member(trainings[seed, numerics], seed, numerics) for seed, numerics in sorted(trainings)]
         first = members[0].result
@@ -153,17 +156,13 @@ def seed_of(lock: StageRecords, model: str) -> int:
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
-def stage_seconds(result: Result, model: str) -> float | None:
-    """Return the seconds of the newest finished training of `model` with the parameters of a result, or None."""
-    return _seconds(result, model, _trainings(model))
-
-
-def _trainings(model: str) -> list[Journal]:
+def trainings_of(model: str) -> list[Journal]:
     stage = trained_models()[model].stage
     return [each for each in read_journals() if each.start["stage"] == stage and not each.start["restored"]]
 
 
-def _seconds(result: Result, model: str, trainings: Sequence[Journal]) -> float | None:
+def stage_seconds(result: Result, model: str, trainings: Sequence[Journal]) -> float | None:
+    """Return the seconds of the newest finished one of `trainings` with the parameters of a result, or None."""
     sections = "download", "clean", "tokenize", "split", *stages()[trained_models()[model].stage].sections
     wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
     seconds = None

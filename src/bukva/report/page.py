@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
@@ -101,7 +100,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.texts[0] if not row.refusal]
     best, name = ranked[0].setting, board.baseline.name
-    mean = fmean(best.scores(SPLIT))
+    mean = best.mean(SPLIT)
     difference, verdict = board_text.verdict_of(ranked[0], board)
     gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
     many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""

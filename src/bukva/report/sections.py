@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.compare.comparison import compare
-from bukva.compare.groups import stage_seconds
+from bukva.compare.comparison import SPLIT, compare
+from bukva.compare.groups import stage_seconds, trainings_of
 from bukva.compare.results import Result, as_checkout, default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.core.errors import BukvaError
@@ -30,7 +30,6 @@ from bukva.text.ids import Nats, bits, load_splits
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import load_tokenizer
 
-SPLIT = "val"  # the split of every comparison on a page, because comparisons on test are counted
 # names in dvc.yaml of the outputs that a report page needs
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 Card = tuple[str, str, str, str]  # a headline number: its name, its value, a short explanation, and a verdict or ""
@@ -78,7 +77,7 @@ def opened(name: str) -> Iterator[Experiment]:
             scores=CharScores.read(files_of(files["scores"])),
             text=scored_text(files["split"], files["tokens"]),
             curves={model: pd.read_csv(folder / about.curve) for model, about in models.items()},
-            seconds={model: stage_seconds(result, model) for model in models},
+            seconds={model: stage_seconds(result, model, trainings_of(model)) for model in models},
             cleaning=read_json(files["cleaning"]),
             answers=read_json(files["answers"]),
         )
