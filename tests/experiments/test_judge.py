@@ -281,6 +281,7 @@ def test_the_table_and_the_page_of_a_night_have_its_tries_and_say_what_they_cost
     ledger = court.read_ledger()
     said = "Tries: 2, kept: 1, trainings: 17 (reports/judge.jsonl). The baseline is now better with"
     assert judged_tries()["sentence"].startswith(said)
+    assert judged_tries()["chart"]["layer"]
     shown = command().stdout.replace("│", " ")
     assert re.search(r"1\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}\s+±0\.0\d{2}\s+keep", shown)
     assert re.search(r"2\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
@@ -293,7 +294,6 @@ def test_the_table_and_the_page_of_a_night_have_its_tries_and_say_what_they_cost
     assert (rows["low"] < rows["bits"]).all()
     assert steps["bits"].iloc[-1] == pytest.approx(np.mean(ledger.baseline.bits))
     assert steps["bits"].tolist() == pytest.approx([first, first - 0.2, first - 0.2], abs=0.02)
-    assert report.chart(ledger)["layer"]
 
 
 NO_LEDGER = "No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE"

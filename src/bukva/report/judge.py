@@ -76,11 +76,6 @@ def selection_bias_sentence(ledger: Ledger) -> str:
     )
 
 
-def chart(ledger: Ledger) -> charts.Spec:
-    """Draw the score of each try that has a verdict, with its 95 % interval, and the baseline's score over time."""
-    return charts.tries(*chart_rows(ledger))
-
-
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables that `charts.tries` draws: a row per try with a score, and the baseline after each of them."""
     rows, steps = [], [{"number": 0, "bits": fmean(ledger.first.bits)}]

@@ -128,7 +128,7 @@ def judged_tries() -> dict[str, Any] | None:
     ledger = read_ledger()
     if not ledger or not ledger.decided:
         return None
-    return {"chart": judge.chart(ledger), "sentence": judge.sentence(ledger)}
+    return {"chart": charts.tries(*judge.chart_rows(ledger)), "sentence": judge.sentence(ledger)}
 
 
 def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
