@@ -28,10 +28,6 @@ from bukva.text.ids import bits
 PACKAGE = "bukva.report"
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"  # makes vegaEmbed of the Vega-Lite bundle available to page.js
 STUDY = Path("reports/attention/attention.json")
-NOT_STUDIED = (
-    "The attention of this GPT has not been studied. Run `bukva attention` to study the GPT of the last run (this "
-    "takes half a minute). To study another experiment, run `dvc exp apply` first."
-)
 OVERVIEW = "experiments.html"  # file name; in the same folder as the page of the last run
 MODEL = "gpt"
 
@@ -79,7 +75,6 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             samples=sections.samples(experiment),
             predictors=sections.predictors(experiment),
             attention=attention(sha256(weights)),
-            not_studied=NOT_STUDIED,
             corpus=sections.corpus(experiment),
             lineage=sections.lineage(experiment),
         )

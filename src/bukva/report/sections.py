@@ -256,14 +256,6 @@ def _sample(answer: dict[str, Any], copies: list[Copy]) -> dict[str, Any]:
 PASSAGE = 600  # characters of the passage that is shown
 LEADS = (-3, -1, 1, 3)  # limits of the colors of a character: bits by which learning beats counting
 CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])  # CSS classes of the ranges between LEADS
-# CSS class -> meaning, in the order of the legend
-LEGEND = {
-    "learned2": "learning was better by 3 bits or more",
-    "learned1": "learning was better by 1 to 3 bits",
-    "counted1": "counting was better by 1 to 3 bits",
-    "counted2": "counting was better by 3 bits or more",
-    "neither": "both were worse than chance",
-}
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
@@ -282,7 +274,6 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
         "intro": f"{model} gave {percent(better)} of the characters of {SPLIT} a higher probability than the best "
         f"n-gram model ({labels[counted]}). The n-gram model gave {percent(worse)} a higher probability. For the "
         f"remaining {percent(below)}, both were worse than chance.",
-        "legend": LEGEND,
         "work": work_label(scores.works[work].name),
         "parts": list(zip(experiment.text[shown], classes, notes, strict=True)),
     }
