@@ -32,7 +32,12 @@ def checkpoints(another):
 
 
 def written(checkpoints, *steps):
-    return [checkpoints.write(step, {"weights": torch.full((5,), float(step)), "step": step}) for step in steps]
+    """Write checkpoints, and return for each whether it was written."""
+    done = []
+    for step in steps:
+        checkpoints.write(step, {"weights": torch.full((5,), float(step)), "step": step})
+        done.append(checkpoints.step == step)
+    return done
 
 
 def steps(checkpoints):

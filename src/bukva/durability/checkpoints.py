@@ -60,10 +60,10 @@ class Checkpoints:
         with contextlib.suppress(OSError):  # for example, the disk is full
             write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
-    def write(self, step: int, state: Any) -> bool:
-        """Write a checkpoint of `state`, the training state after `step` updates, and return whether this succeeded.
+    def write(self, step: int, state: Any) -> None:
+        """Write a checkpoint of `state`, the training state after `step` updates. Keep only the last KEPT checkpoints.
 
-        If it fails, a message on stderr gives the reason, once. Only the last KEPT checkpoints are kept.
+        If it fails, a message on stderr gives the reason, once.
         """
         try:
             self._lock_folder()
@@ -78,13 +78,12 @@ class Checkpoints:
             if why != self._reported:
                 print(f"{self.stage}: {message}", file=sys.stderr, flush=True)
             self._reported = why
-            return False
+            return
         self.step, self._reported = step, ""
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another process may remove the same files
             self._remove_oldest()
-        return True
 
     def last(self) -> bytes:
         """Return the content of the latest checkpoint that `unpack` can read, or b"" if there is none.
@@ -121,7 +120,6 @@ class Checkpoints:
     def _lock_folder(self) -> None:
         """Raise Timeout if another process has locked the folder."""
         if not self._lock.is_locked:
-            self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             for leftover in self.folder.glob(".*.part"):  # left by a process that was killed while it wrote
                 leftover.unlink(missing_ok=True)

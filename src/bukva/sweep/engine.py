@@ -269,9 +269,7 @@ def table_of(sweep: str | None = None) -> Table:
 
 def driver_lock(sweep: str) -> FileLock:
     """Return the lock that the driver of a sweep holds."""
-    file = _file(sweep, "lock")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(file)
+    return FileLock(_file(sweep, "lock"))
 
 
 def _file(sweep: str, kind: str) -> Path:

@@ -114,10 +114,8 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
 
     Slots are numbered, so that DVC and numba find what they know about a folder.
     """
-    slots = sweep.project / ".bukva" / "slots"
-    slots.mkdir(parents=True, exist_ok=True)
     for number in itertools.count():
-        clone = slots / f"{socket.gethostname()}-{number}"
+        clone = sweep.project / ".bukva" / "slots" / f"{socket.gethostname()}-{number}"
         lock = FileLock(f"{clone}.lock", blocking=False)
         with contextlib.suppress(Timeout):
             lock.acquire()
