@@ -149,10 +149,14 @@ def test_the_best_of_m_equal_settings_gains_the_mean_of_the_greatest_of_m_normal
         assert expected_luck(m, 0.009) == pytest.approx(0.009 * luck, abs=1e-6)
 
 
+LONG = (0.0, np.inf)  # a text so long that its choice adds no variance
+
+
 def test_seeds_for_differences_of_half_one_and_two_per_cent_of_2_52_bits():
     table = {(0.006, False): [5, 3, 2], (0.012, False): [16, 5, 3], (0.003, True): [3, 3, 2], (0.010, True): [8, 4, 3]}
     for (sd, paired), seeds in table.items():
         for share, k in zip((0.005, 0.01, 0.02), seeds, strict=True):
-            assert resolved_by(k, sd, paired=paired) <= share * 2.52
-            assert k == 2 or share * 2.52 < resolved_by(k - 1, sd, paired=paired)
-    assert resolved_by(1000, 0.009, text=(0.0055**2, 33.0)) > 0.0126 > resolved_by(1000, 0.009)  # the text's limit
+            assert resolved_by(k, sd, paired=paired, text=LONG) <= share * 2.52
+            assert k == 2 or share * 2.52 < resolved_by(k - 1, sd, paired=paired, text=LONG)
+    limited, unlimited = (resolved_by(1000, 0.009, paired=False, text=text) for text in ((0.0055**2, 33.0), LONG))
+    assert limited > 0.0126 > unlimited

@@ -3,7 +3,6 @@
 The noise floor is the standard deviation of the difference between two trainings that differ only in the seed.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -70,10 +69,7 @@ class Estimate:
         return {**asdict(self), "interval": self.interval, "p": self.p, "smallest_detectable": self.smallest_detectable}
 
 
-CERTAIN: Part = (0.0, math.inf)  # for a text so long that its choice adds no variance
-
-
-def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
+def resolved_by(k: int, sd: float, *, paired: bool, text: Part) -> float:
     """Return the smallest true difference that 80 % of comparisons of two settings with k >= 2 seeds each detect.
 
     sd: standard deviation of the score of one training or, if the trainings are `paired` by seed, of their difference.

@@ -103,17 +103,15 @@ def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """Return the (G,) differences `sums` of the units as bits per character, with the error from the choice of text."""
-    difference, variance = jackknife(sums, units.chars)
-    return Estimate.of(difference, [(variance, units.effective - 1)])
+    """Return the (G,) differences `sums` of G >= 2 units as bits per character, with the error from the choice of text.
 
-
-def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
-    """Return the ratio sum(sums) / sum(chars) of two (G,) arrays, and its jackknife variance; G >= 2."""
-    G, total, n = len(chars), sums.sum(), chars.sum()
-    ratio = total / n
-    without = (total - sums) / (n - chars)  # (G,): ratio over all other units
-    return float(ratio), float((G - 1) / G * ((without - ratio) ** 2).sum())
+    Its variance is that of the jackknife.
+    """
+    G, total, n = len(units), sums.sum(), units.chars.sum()
+    difference = total / n
+    without = (total - sums) / (n - units.chars)  # (G,): difference on all other units
+    variance = (G - 1) / G * ((without - difference) ** 2).sum()
+    return Estimate.of(float(difference), [(float(variance), units.effective - 1)])
 
 
 @dataclass(frozen=True)
