@@ -28,7 +28,7 @@ LAYERS = [
 ]
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Architecture: tensors in, tensors out. The rest of bukva.models finds, builds and saves them.
-ARCHITECTURE = ["attention", "base", "bigram", "gpt", "ngram_gpt", "ngram_memory"]
+ARCHITECTURE = ["attention", "base", "bigram", "gpt", "local", "ngram_gpt", "ngram_memory"]
 
 
 def package(name: str) -> str:
