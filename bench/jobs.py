@@ -30,7 +30,7 @@ BABY: Changes = {
 RECIPES: dict[str, Changes] = {
     "network": {
         "model": {"block_size": 64, "n_layer": 1, "ngrams": "none", "short_convolution": True},
-        "train_gpt": {"n_steps": 155, "batch_size": 24, "learning_rate": 0.012, "warmup_steps": 10},
+        "train_gpt": {"n_steps": 170, "batch_size": 24, "learning_rate": 0.012, "warmup_steps": 10},
     },
     "ngrams": {
         "model": {"block_size": 64, "n_layer": 1, "n_embd": 64, "ngrams": "input", "ngram_orders": [3, 5]},
