@@ -105,7 +105,7 @@ def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
 def over_text(sums: Floats, units: Units) -> Estimate:
     """Return the (G,) differences `sums` of G >= 2 units as bits per character, with the error from the choice of text.
 
-    Its variance is that of the jackknife.
+    The jackknife estimates the variance.
     """
     G, total, n = len(units), sums.sum(), units.chars.sum()
     difference = total / n
