@@ -33,7 +33,7 @@ ui: $(BUKVA) ## serve experiments, reports, the playground and MLflow, and print
 
 cluster: $(CLUSTER) ## install Ray and Optuna, which bukva sweep needs
 
-bench: $(BUKVA) ## compare the speed with plain implementations (40 min); only some rows: make bench ONLY="race counting"
+bench: $(BUKVA) ## compare the speed with plain implementations (40 min); replace only some rows: make bench ONLY="race counting"
 	@python -m bench $(ONLY)
 
 reference: $(BUKVA) ## run the experiments of README, write docs/reference (10 min); only some: make reference ONLY=heads

@@ -3,8 +3,10 @@
 Every measurement starts a new process, so that no implementation uses caches, memory or threads of another one.
 """
 
+import datetime
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +28,7 @@ from bukva.core.params import read_yaml
 ROOT = Path(__file__).resolve().parents[1]
 T = TypeVar("T")
 NOT_INHERITED = "DVC_", "MLFLOW_", "PYTHON", "BUKVA_MIRROR"  # prefixes of variables that can point to another project
+PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 BF16_FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16"}
 
 
@@ -107,6 +111,16 @@ def machine() -> dict[str, Any]:
     flags = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
     bf16 = [name for flag, name in BF16_FLAGS.items() if re.search(rf"\b{flag}\b", flags)]
     return {"cpu": processor(), "cores": n_cores(), "bf16": bf16}
+
+
+def origin(folder: Path = ROOT) -> dict[str, Any]:
+    """Return the commit, date, machine and versions of what is measured now."""
+    return {
+        "commit": git("rev-parse", "--short=12", "HEAD", folder=folder),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": machine(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+    }
 
 
 def git(*arguments: str, folder: Path = ROOT) -> str:

@@ -9,7 +9,6 @@
 Tests compare the figures in README with these files, not with the results of a user's own run.
 """
 
-import datetime
 import json
 import shutil
 import tempfile
@@ -19,8 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench import report
-from bench.measure import ROOT, clone, dvc, git, machine, python
+from bench.measure import ROOT, clone, dvc, git, origin, python
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text
@@ -73,8 +71,7 @@ def main(
         raise BukvaError(f"reference: unknown experiment {', '.join(unknown)}. Use {', '.join(known)}.")
     if changed := git("status", "--porcelain", "--untracked-files=no"):
         raise BukvaError(f"reference: files differ from the last commit. Commit them first:\n{changed}")
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    origin = {"commit": git("rev-parse", "--short=12", "HEAD"), "date": today}
+    here = origin()
     recorded = read_json(FOLDER / "reference.json") if (FOLDER / "reference.json").exists() else {}
     with tempfile.TemporaryDirectory(prefix="bukva-reference-", ignore_cleanup_errors=True) as scratch:
         folder = clone(Path(scratch) / "bukva")
@@ -89,7 +86,7 @@ def main(
             else:
                 dvc(folder, "exp", "apply", BASELINE)
                 dvc(folder, "exp", "run", "-n", name, *known[name])
-            recorded[name] = origin | _record(folder, name, known[name])
+            recorded[name] = here | _record(folder, name, known[name])
         if COMPARED in wanted:
             comparison = python(folder, "bukva", "compare", BASELINE, COMPARED)
             write_text(FOLDER / "comparison.txt", comparison.values["printed"])
@@ -104,8 +101,6 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
     given = read_json(folder / paths()["answers"])
     scores = read_json(folder / paths()["score_table"])
     return {
-        "machine": machine(),
-        "versions": report.versions(),
         "command": command_of(name, options),
         "seconds": _seconds(folder),
         "metrics": read_json(folder / paths()["metrics"]),

@@ -1,9 +1,8 @@
 """Lines of results, and their table for the terminal, reports/bench.json and reports/bench.md."""
 
-import importlib.metadata
 import math
-import platform
 import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ from typing import Any
 from bukva.core.files import write_json, write_text
 from bukva.core.progress import duration, quantity
 
-# Content of reports/bench.json: `commit`, `machine`, `versions` and `rows`. Each row, by name, has its `lines` and the
-# `seconds` that measuring it took.
-Results = dict[str, Any]
+# Content of reports/bench.json: for each row, its origin (`measure.origin`), its `lines`, and the `seconds` it took.
+Results = dict[str, dict[str, Any]]
 MORE_IS_BETTER = {"chars/s", "%"}  # units of which more is better; of all other units, less is better
-PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 HEADER = ("row", "what", "n", "ours", "plain", "ratio", "required", "met")
 INTRODUCTION = """\
 Each line measures bukva (ours), where possible against plain code for the same task (plain). Every run is a separate
@@ -73,11 +70,6 @@ class Line:
         return value >= self.required if self.is_minimum else value <= self.required
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that affect the times."""
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
-
-
 def save(results: Results, folder: Path) -> None:
     write_json(folder / "bench.json", results)
     write_text(folder / "bench.md", page(results))
@@ -85,20 +77,26 @@ def save(results: Results, folder: Path) -> None:
 
 def page(results: Results) -> str:
     """Return the content of reports/bench.md."""
-    rows = results["rows"]
-    cells = [HEADER, ["---"] * len(HEADER), *(line for name in rows for line in table(name, rows[name]["lines"]))]
-    table_lines = [f"| {' | '.join(line)} |" for line in cells]
-    times = ", ".join(f"{name} {duration(row['seconds'])}" for name, row in rows.items())
-    took = f"`make bench` took {duration(sum(row['seconds'] for row in rows.values()))}: {times}."
-    return "\n".join(["# Benchmarks", "", origin(results), "", INTRODUCTION, "", *table_lines, "", took, ""])
+    lines = [cells for name, row in results.items() for cells in table(name, row["lines"])]
+    origins = [[name, duration(row["seconds"]), *origin(row)] for name, row in results.items()]
+    tables = [
+        *_markdown(HEADER, lines),
+        "",
+        *_markdown(("row", "took", "commit, date", "machine", "versions"), origins),
+    ]
+    return "\n".join(["# Benchmarks", "", INTRODUCTION, "", *tables, ""])
 
 
-def origin(results: Results) -> str:
-    """Return a line with commit, machine and versions of the results."""
-    here = results["machine"]
+def _markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines)]
+
+
+def origin(row: dict[str, Any]) -> list[str]:
+    """Return the cells that say where and when a row was measured."""
+    here = row["machine"]
     bf16 = f"bf16 by {' and '.join(here['bf16'])}" if here["bf16"] else "no bf16 in hardware"
-    packages = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    return f"Commit {results['commit']}; {here['cores']} cores of {here['cpu']}, {bf16}; {packages}."
+    versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+    return [f"{row['commit']}, {row['date']}", f"{here['cores']} cores of {here['cpu']}, {bf16}", versions]
 
 
 def table(name: str, lines: list[dict[str, Any]]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The statistics of the bench are right, and one report is of one commit."""
+"""The statistics of the bench are right, and each row of its report has its own commit and date."""
 
 import math
 import statistics
@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 from bench import __main__ as bench
 from bench import rows
+from bench.measure import git
 from bench.measure import job as run_job
 from bench.report import Line
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json
+from bukva.core.files import read_json, write_json
 from bukva.text.collection import Document, write_collection
 
 pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
@@ -56,8 +57,6 @@ def run(tmp_path, monkeypatch):
     """Run the command with these rows, in a repository of one file; what typer's runner returns."""
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     monkeypatch.setattr(bench, "REPORTS", tmp_path / "reports")
-    monkeypatch.setattr(bench, "UNFINISHED", tmp_path / ".bukva" / "bench.json")
-    (tmp_path / ".gitignore").write_text("/.bukva\n")
     commit(tmp_path, "2")
 
     def run(*names, **rows):
@@ -71,22 +70,15 @@ def commit(folder, content):
     (folder / "file").write_text(content)
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a commit"]):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True)
+    return git("rev-parse", "--short=12", "HEAD", folder=folder)
 
 
-@pytest.fixture
-def counted():
-    """Returns a function that makes a row of this value, and the values that were measured."""
-    calls = []
+def measured(value):
+    def measure(_):
+        """Some row."""
+        return [Line("some thing", "s", [value, value], [3 * value, 3 * value], 2.0)]
 
-    def make(value):
-        def measure(_):
-            """Some row."""
-            calls.append(value)
-            return [Line("some thing", "s", [value, value], [3 * value, 3 * value], 2.0)]
-
-        return measure
-
-    return make, calls
+    return measure
 
 
 def broken(_):
@@ -94,37 +86,42 @@ def broken(_):
     raise BukvaError("a.txt: no connection.")
 
 
-def test_a_row_that_fails_stops_no_other_and_is_measured_by_the_same_command_at_the_same_commit(run, counted, tmp_path):
-    measured, calls = counted
+def test_a_row_is_replaced_alone_and_the_others_keep_their_commit_date_and_machine(run, tmp_path):
+    report = tmp_path / "reports" / "bench.json"
+    assert run(first=measured(5.0), skipped=lambda _: [], second=measured(6.0)).exit_code == 0
+    before = read_json(report)
+    assert [*before] == ["first", "second"]
+    before["second"] |= {"date": "2026-01-02", "machine": {"cpu": "a processor", "cores": 3, "bf16": []}}
+    write_json(report, before)
+    head = commit(tmp_path, "3")
+    done = run("first", first=measured(7.0), skipped=broken, second=broken)
+    assert done.exit_code == 0
+    assert "    some thing | 2 | 7 s | 21 s | 3x (3 to 3) | ≥ 2x | yes\n" in done.stdout
+    after = read_json(report)
+    assert after["second"] == before["second"]
+    assert after["first"]["commit"] == head != before["first"]["commit"]
+    assert after["first"]["lines"][0]["ours"] == [7, 7]
+    page = report.with_suffix(".md").read_text()
+    assert f"| {before['second']['commit']}, 2026-01-02 | 3 cores of a processor, no bf16 in hardware |" in page
+    assert f"| {head}, {after['first']['date']} |" in page
+
+
+def test_a_row_that_fails_stops_no_other_and_the_message_repeats_it(run, tmp_path):
     done = run(first=broken, second=measured(5.0), third=broken)
     assert done.exit_code == 1
-    assert str(done.exception) == "bench: no report was written, because rows failed (reasons above): first, third."
+    message = 'bench: rows failed (reasons above). Repeat them: make bench ONLY="first third"'
+    assert str(done.exception) == message
     assert done.stderr.splitlines() == [f"    {row}: not measured: a.txt: no connection." for row in ("first", "third")]
-    assert "    some thing | 2 | 5 s | 15 s | 3x (3 to 3) | ≥ 2x | yes\n" in done.stdout
-    assert not (tmp_path / "reports").exists()
-    assert run(first=measured(7.0), second=measured(6.0)).exit_code == 0
-    rows = read_json(tmp_path / "reports" / "bench.json")["rows"]
-    assert [(name, row["lines"][0]["ours"]) for name, row in rows.items()] == [("first", [7, 7]), ("second", [5, 5])]
-    assert run(first=measured(8.0), second=measured(9.0)).exit_code == 0  # the report was complete
-    assert calls == [5, 7, 8, 9]
-    run(first=broken, second=measured(10.0))
-    commit(tmp_path, "3")
-    assert run(first=measured(11.0), second=measured(12.0)).exit_code == 0
-    assert calls[4:] == [10, 11, 12]
+    assert [*read_json(tmp_path / "reports" / "bench.json")] == ["second"]
 
 
-def test_with_a_changed_file_only_named_rows_are_measured_and_nothing_is_written(run, counted, tmp_path):
-    measured, calls = counted
+def test_with_a_changed_file_rows_are_printed_and_not_written(run, tmp_path):
     (tmp_path / "file").write_text("3")
-    done = run(some=measured(5.0))
-    message = "bench: files differ from the last commit. Commit or stash them, or name single rows."
-    assert (done.exit_code, calls, str(done.exception)) == (1, [], message)
     done = run("some", some=measured(5.0), other=broken)
     assert done.exit_code == 0
-    assert "-dirty; " in done.stdout
+    assert done.stderr == "Files differ from the last commit, so reports/bench.md will not change.\n"
     assert "3x (3 to 3)" in done.stdout
     assert not (tmp_path / "reports").exists()
-    assert not (tmp_path / ".bukva").exists()
 
 
 def test_an_unknown_row_and_a_row_without_its_mirror_are_one_sentence(run, tmp_path, monkeypatch):
