@@ -48,17 +48,22 @@ def decode(raw: bytes, encoding: str) -> str:
 
     An invalid byte or NUL is a BadEncodingError. Real texts never contain NUL, but UTF-16 decoded as UTF-8 does.
     """
+    # without a byte order mark, Python would decode UTF-16 and UTF-32 in the byte order of this machine
+    if raw and encoding in ("utf-16", "utf-32") and _marked_encoding(raw) != encoding:
+        raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} must begin")
     try:
-        # unlike bytes.decode, an incremental decoder insists on the byte order mark of UTF-16 and UTF-32
-        text = codecs.getincrementaldecoder(encoding)().decode(raw, final=True)
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         why = f"byte {error.start} (0x{error.object[error.start]:02x}) is not {encoding.upper()}"
         raise BadEncodingError(why) from None
-    except UnicodeError:
-        raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} must begin") from None
     if NUL in text:
         raise BadEncodingError(HAS_NUL)
     return text.removeprefix(BOM)
+
+
+def _marked_encoding(raw: bytes) -> str:
+    """Return the encoding whose byte order mark is at the start of a file, or ""."""
+    return next((encoding for mark, encoding in BOMS.items() if raw.startswith(mark)), "")
 
 
 def detect_encoding(raw: bytes) -> str:
@@ -71,9 +76,8 @@ def detect_encoding(raw: bytes) -> str:
     4. chardet lists probable encodings. The first of them in which all bytes are valid is returned. If there is none,
        or if the file contains NUL, this is an error (BadEncodingError).
     """
-    for mark, encoding in BOMS.items():
-        if raw.startswith(mark):
-            return encoding
+    if encoding := _marked_encoding(raw):
+        return encoding
     if NUL.encode() in raw:
         raise BadEncodingError(HAS_NUL)
     try:

@@ -18,6 +18,7 @@ METADATA_COLUMNS = ("title", "work", "author", "category", "year")
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # for a table with one column, whose text may contain any of DELIMITERS
 MAX_JSON_CHARS = 1 << 28  # a parsed .json needs several times its size in memory
+JSON_SPACES = " \t\n\r"
 TOO_LARGE = "too large or too deep"  # a number or nested lists in JSON
 BATCH_ROWS = 64  # rows in memory at a time; few, because a row may be a book
 BUFFER_BYTES = 1 << 20
@@ -44,13 +45,13 @@ def read_json(file: TextFile) -> Iterator[Text | BadTextError]:
         advice = "Convert it to .jsonl with `jq -c '.[]' FILE.json > FILE.jsonl`"
         raise BadTextError(file.display_name, f"has more than {MAX_JSON_CHARS} characters", advice)
     try:
-        value = json.loads(content)
+        value, end = json.JSONDecoder().raw_decode(content, len(content) - len(content.lstrip(JSON_SPACES)))
     except (ValueError, RecursionError) as error:
-        if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
-            yield from read_jsonl(file, content)
-            return
         why = f"{error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else TOO_LARGE
         raise BadTextError(file.display_name, f"is not JSON ({why})", "Correct it or remove it") from None
+    if content[end:].strip(JSON_SPACES):
+        yield from read_jsonl(file, content)
+        return
     is_list = isinstance(value, list)
     rows = [{file.column: row} if isinstance(row, str) else row for row in (value if is_list else [value])]
     objects = [row for row in rows if isinstance(row, Mapping)]
