@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from bukva.cli.app import NO_RECIPE, app
 from bukva.core.errors import BukvaError
 from bukva.core.params import PARAMS, flatten, read_params, read_yaml
+from bukva.core.schema import Model, TrainGPT
 from bukva.project.commands import RECIPES
 
 NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
@@ -31,7 +32,13 @@ def keys(name):
 def test_the_recipe_gpt_is_params_yaml():
     known = flatten(read_yaml(PARAMS))
     assert keys("gpt") == {key: known[key] for key in keys("gpt")}
-    assert all(keys(name).keys() == keys("gpt").keys() for name in NAMES)  # so any recipe can follow any other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_gives_the_same_model_and_training_in_every_checkout(name):
+    sections, kept = {"model": Model, "train_gpt": TrainGPT}, {"micro_batches", "processes", "seed"}
+    wanted = {f"{section}.{key}" for section, schema in sections.items() for key in schema.model_fields.keys() - kept}
+    assert keys(name).keys() == wanted | {"download.corpus", "baselines.max_order"}
 
 
 @pytest.mark.parametrize("name", [*NAMES, "mine"])
