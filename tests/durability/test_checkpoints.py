@@ -152,18 +152,32 @@ def test_a_full_disk_ends_no_training_and_the_checkpoints_before_stay(checkpoint
     assert written(checkpoints, 5) == [True]
 
 
-def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(another, monkeypatch, capsys):
-    trainings = [another(**{"train_gpt.seed": seed}) for seed in range(4)]
-    for training in trainings[:3]:
+def test_only_checkpoints_of_ended_trainings_are_removed_and_not_of_the_last_one(another, monkeypatch, capsys):
+    resumed, old, finished, newest, own = trainings = [another(**{"train_gpt.seed": seed}) for seed in range(5)]
+    for training in trainings:
         written(training, 1, 2)
-    size = sum(file.stat().st_size for file in trainings[0].folder.iterdir())
-    monkeypatch.setattr(module, "MAX_BYTES", int(2.5 * size))
-    written(trainings[3], 1, 2)
-    assert [training.folder.exists() for training in trainings] == [False, False, True, True]
-    assert capsys.readouterr().err.count(", so old checkpoints are removed: ") == 2
-    monkeypatch.setattr(module, "MAX_BYTES", 1)
-    assert written(trainings[3], 3) == [True]
-    assert steps(trainings[3]) == [2, 3]  # a run's own checkpoints are kept, whatever their size
+    monkeypatch.setenv("DVC_STAGE", STAGE)
+    finished.finish(Path(__file__))
+    size = sum(file.stat().st_size for file in own.folder.iterdir())
+
+    def left(limit):
+        monkeypatch.setattr(module, "MAX_BYTES", int(limit * size))
+        assert written(own, own.step + 1) == [True]
+        return [training for training in trainings if training.folder.exists()], capsys.readouterr().err
+
+    stay = "All checkpoints together exceed 0 GiB, but stay, because their trainings run or were interrupted last.\n"
+    assert left(1) == (trainings, stay)
+    assert left(1) == (trainings, "")  # reported once
+    for training in trainings[:-1]:  # as when their processes end
+        training._lock.release()
+    assert left(4.9) == ([resumed, old, newest, own], "")
+    later = another(**{"train_gpt.seed": 0})
+    assert last(later) == 2  # this locks the folder
+    removed = (
+        "Removed the checkpoints of 1 interrupted training, because all checkpoints together exceed 0 GiB: "
+        f"{old.folder.name}. To keep others, resume their trainings, or move them out of {own.root}.\n"
+    )
+    assert left(1) == ([resumed, newest, own], f"{removed}{stay}")
 
 
 def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypatch):

@@ -16,12 +16,13 @@ from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
+from bukva.core.words import count
 from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
 DONE, FINGERPRINT = "done.json", "fingerprint.json"
-MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
+MAX_BYTES = 4 << 30  # total size of all checkpoints; above it, those of ended runs are removed
 
 
 class Checkpoints:
@@ -40,6 +41,7 @@ class Checkpoints:
         self.step: int | None = None  # step of the checkpoint that was last written or read; None before that
         self._lock = FileLock(self.folder / "lock", blocking=False)
         self._reported = ""  # the problem that was reported last
+        self._is_full = False  # whether it was reported that no more checkpoints can be removed
 
     def clear_finished(self) -> None:
         """Remove the checkpoints of finished runs of this stage, except if this run will write the same outputs again.
@@ -83,14 +85,18 @@ class Checkpoints:
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another process may remove the same files
-            self._remove_oldest()
+            self._make_room()
 
     def last(self) -> bytes:
-        """Return the content of the latest checkpoint that `unpack` can read, or b"" if there is none.
+        """Lock the folder, and return the content of its latest checkpoint that `unpack` can read, or b"".
 
         Damaged checkpoints are reported on stderr, renamed to *.broken and skipped.
         """
-        for file in reversed(self._files()):
+        files = self._files()
+        with contextlib.suppress(OSError):  # another process runs the same training
+            if files:  # from now on, another training must not remove them
+                self._lock_folder()
+        for file in reversed(files):
             step, _, expected = file.stem.partition("-")
             try:
                 content = file.read_bytes()
@@ -128,18 +134,37 @@ class Checkpoints:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.pt"))  # names start with the step
 
-    def _remove_oldest(self) -> None:
-        """Remove the checkpoint folders of other runs, oldest first, until all checkpoints fit into MAX_BYTES."""
-        folders = self.root.glob("*/")
-        sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
-        for folder in sorted(sizes.keys() - {self.folder}, key=os.path.getmtime):
-            if sum(sizes.values()) > MAX_BYTES:
-                what = (
-                    f"All checkpoints together exceed {MAX_BYTES >> 30} GiB, so old checkpoints are removed: {folder}"
-                )
-                print(what, file=sys.stderr)
-                shutil.rmtree(folder, ignore_errors=True)
-                del sizes[folder]
+    def _make_room(self) -> None:
+        """Remove checkpoints of ended runs, oldest first, finished runs first, until all fit into MAX_BYTES.
+
+        Those of running trainings stay, and those of the training that was interrupted last.
+        """
+        sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in self.root.glob("*/")}
+        excess, removed = sum(sizes.values()) - MAX_BYTES, list[str]()
+        if excess <= 0:
+            return
+        with contextlib.ExitStack() as locks:
+            ended = list[Path]()
+            for folder in sorted(sizes.keys() - {self.folder}, key=os.path.getmtime):
+                with contextlib.suppress(Timeout):  # its training runs
+                    locks.enter_context(FileLock(folder / "lock", blocking=False))
+                    ended.append(folder)
+            finished = [folder for folder in ended if (folder / DONE).exists()]
+            for folder in finished + [folder for folder in ended if folder not in finished][:-1]:
+                if excess > 0:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    excess -= sizes[folder]
+                    removed += [folder.name] if folder not in finished else []
+        exceed = f"checkpoints together exceed {MAX_BYTES >> 30} GiB"
+        if removed:
+            print(
+                f"Removed the checkpoints of {count(len(removed), 'interrupted training')}, because all {exceed}: "
+                f"{', '.join(removed)}. To keep others, resume their trainings, or move them out of {self.root}.",
+                file=sys.stderr,
+            )
+        if excess > 0 and not self._is_full:
+            print(f"All {exceed}, but stay, because their trainings run or were interrupted last.", file=sys.stderr)
+        self._is_full = excess > 0
 
 
 def unpack(content: bytes) -> Any:
