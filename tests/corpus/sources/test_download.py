@@ -94,8 +94,8 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
         os.mkfifo(source / name)
     (source / "zero.txt").symlink_to("/dev/zero")
     fails(r"pipe\.txt' is a pipe, a socket or a device\. Use a folder of texts", path=source / "pipe.txt")
-    names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert noted(target, path=source) == [f"Left out 4 files because of errors: {names} and 1 more."]
+    names = "books/info.csv, books/pipe, books/pipe.txt and 1 more (is a pipe, a socket or a device)"
+    assert noted(target, path=source) == [f"Left out 4 files because of errors: {names}."]
 
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
@@ -319,15 +319,25 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     kinds = "files_without_text", "files_unreadable", "bad_rows", "files_of_other_types"
     assert [summary[kind] for kind in kinds] == [2, 4, 2, 3]
     empty, unreadable, rows, others = (note.replace(str(source), "books") for note in notes)
-    places = "books/empty.html (contains no text), books/empty.txt (contains no text)"
-    assert empty == f"download: Left out 2 files without text: {places}."
+    assert empty == "download: Left out 2 files without text: books/empty.html, books/empty.txt (contains no text)."
     assert unreadable.startswith(
         "download: Left out 4 files because of errors: books/bad.epub (is damaged, or is not an"
     )
     assert "books/garbage.txt (contains NUL, so it is a binary file or UTF-16 without a byte order mark" in unreadable
-    assert unreadable.endswith(") and 1 more.")
     assert rows.endswith("books/rows.jsonl, row 3 (has no text in column 'text').")
     assert others.endswith("books/Makefile, books/c.jpg, books/e.jpg.")
+
+
+def test_a_reason_is_given_once_with_all_that_it_concerns_and_a_new_one_is_always_named(source, target) -> None:
+    lines = ["{"] * 30 + ['{"text": "раз"}'] + ['{"text": ""}'] * 2 + [f'{{"text": "раз"}}{n}' for n in range(11)]
+    jsonl(source / "a.jsonl", lines)
+    named = [f"books/a.jsonl, row {n}" for n in (1, 2, 3, 32, 34)]
+    reasons = "is not JSON (Expecting property name enclosed in double quotes)", "has no text in column 'text'"
+    listed = (
+        f"{', '.join(named[:3])} and 27 more ({reasons[0]}), {named[3]} and 1 more ({reasons[1]}), {named[4]} and 10"
+    )
+    words = f"Left out 43 rows of tables because of errors: {listed} more (is not JSON (Extra data))."
+    assert noted(target, path=source) == [words]
 
 
 def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(source, target) -> None:

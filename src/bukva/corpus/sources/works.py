@@ -27,10 +27,10 @@ INFO = "info.csv"  # gives the years of the works in its folder; years are optio
 SPECIAL = "is a pipe, a socket or a device"
 TYPES = one_or_another(list(READERS))  # the extensions of all types that are read, as words for a message
 EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # why, advice, kind of BadTextError
-# A message names the first NAMED files or rows of a kind. It also names the first file of each further encoding or file
-# type, up to MAX_NAMED names in all. The other files and rows are only counted.
+# A message names the first NAMED files or rows of a kind. It also names the first one of each further reason, encoding
+# or file type, up to MAX_NAMED names in all. The other files and rows are only counted.
 NAMED = 3
-MAX_NAMED = 20
+MAX_NAMED = 10
 AS_PLAIN = "to read such files as plain text, add their extension to download.extensions"
 # Each key is a kind of files, rows or texts that are left out, or for which something is guessed, and the name of their
 # metric. The value is what was counted, and the message to the user, in which the count replaces {}.
@@ -71,15 +71,18 @@ class Reading:
         self.extensions = {extension.lower() for extension in extensions}  # types that are read as plain text, as .py
         self.strict = strict  # whether a file or row without readable text is an error
         self.counts = Counter(dict.fromkeys(KINDS, 0))
-        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}  # the files or rows that the messages name
-        self._groups = set[tuple[str, str]]()
+        # kind -> reason and file type -> names of files or rows for the message
+        self._names: dict[str, dict[tuple[str, str], list[str]]] = {kind: {} for kind in KINDS}
+        self._n_more = Counter[tuple[str, str, str]]()  # by kind, reason and file type: how many it does not name
 
     def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
         """Return the file at `path`. If `encoding` is not empty, it replaces `self.encoding`."""
 
         def note(kind: str, detail: str) -> None:
-            group = detail if kind == "files_in_detected_encoding" else ""
-            self.add(kind, f"{printable(display_name)} ({detail})", group)
+            if kind == "files_in_detected_encoding":
+                self.add(kind, printable(display_name), detail)
+            else:
+                self.add(kind, f"{printable(display_name)} ({detail})")
 
         return TextFile(path, display_name, encoding or self.encoding, self.column, note)
 
@@ -89,13 +92,14 @@ class Reading:
             return read_plain
         return READERS.get(path.name.removeprefix(_stem(path)).lower())
 
-    def add(self, kind: str, name: str, group: str = "") -> None:
-        """Count a file or row. The message names the first one of each `group`, such as each encoding."""
+    def add(self, kind: str, name: str, reason: str = "", file_type: str = "") -> None:
+        """Count a file or row. The message gives each reason once, after the first names with this reason."""
         self.counts[kind] += 1
-        is_new = bool(group) and (kind, group) not in self._groups
-        self._groups.add((kind, group))
-        if len(self.names[kind]) < (MAX_NAMED if is_new else NAMED):
-            self.names[kind].append(name)
+        groups, group = self._names[kind], (reason, file_type)
+        if sum(map(len, groups.values())) < (NAMED if group in groups else MAX_NAMED):
+            groups.setdefault(group, []).append(name)
+        elif group in groups:
+            self._n_more[kind, *group] += 1
 
     def leave_out(self, error: BukvaError) -> None:
         """Count the file or row that `error` describes as left out, or raise `error` in strict mode."""
@@ -103,7 +107,7 @@ class Reading:
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
-            self.add(error.kind, error.name)
+            self.add(error.kind, error.name, error.why)
         else:  # a zipped book exceeds a limit of archives.py
             self.add("files_unreadable", str(error))
 
@@ -111,9 +115,19 @@ class Reading:
         """Yield one message to the user for each kind of finding that occurred."""
         for kind, (what, message) in KINDS.items():
             if n := self.counts[kind]:
-                n_more = n - len(self.names[kind])
-                more = f" and {n_more} more" if n_more else ""
-                yield f"{message.format(count(n, what))}: {', '.join(self.names[kind])}{more}."
+                yield f"{message.format(count(n, what))}: {self._listed(kind)}."
+
+    def _listed(self, kind: str) -> str:
+        parts, n_left = list[str](), self.counts[kind]
+        for group, names in self._names[kind].items():
+            n_more = self._n_more[kind, *group]
+            n_left -= len(names) + n_more
+            parts.append(f"{', '.join(names)}{_more(n_more)}{f' ({group[0]})' if group[0] else ''}")
+        return f"{', '.join(parts)}{_more(n_left)}"
+
+
+def _more(n: int) -> str:
+    return f" and {n} more" if n else ""
 
 
 def texts_at(path: str, reading: Reading) -> Texts:
@@ -219,9 +233,9 @@ def texts_in_folder(
                 text_file = reading.text_file(file, file_name, encodings.get(path, ""))
                 works.append(_texts_in_file(text_file, reading, reader, document, path))
         elif command := conversion(file_name):
-            reading.add("files_to_convert", printable(f"{file_name} ({command})"), file.suffix.lower())
+            reading.add("files_to_convert", printable(f"{file_name} ({command})"), file_type=file.suffix.lower())
         else:
-            reading.add("files_of_other_types", printable(file_name), file.suffix.lower())
+            reading.add("files_of_other_types", printable(file_name), file_type=file.suffix.lower())
     for name in sorted(name for folder, name in years.keys() - present):
         reading.add("info_rows_without_file", name)
     if not works:

@@ -49,7 +49,7 @@ BAD_LINES = {
     "{": "is not JSON (Expecting property name enclosed in double quotes)",
     '{"text": ' + "9" * 5003 + "}": "is not JSON (too large or too deep)",
     '{"text": " \\n"}': "has no text in column 'text'",
-    '{"id": 7, "content": "x"}': "has no text in column 'text'; its columns are: id, content",
+    '{"id": 7, "content": "x"}': "has no text in column 'text'",
     '{"text": "\\ud83d"}': "contains half a character (a lone surrogate)",
     '{"text": "x\\u0000"}': "contains NUL (U+0000)",
 }
@@ -67,9 +67,8 @@ def test_bad_rows_are_errors_of_their_own_and_an_empty_line_is_none(tmp_path) ->
 
 def test_a_parquet_without_the_column_or_damaged_is_an_error(tmp_path) -> None:
     table = parquet(tmp_path / "a.parquet", {"id": [1], "content": ["x"]})
-    advice = r"Set download\.text_column to a column of text \(columns: id, content\)"
-    fails(rf"^books/a\.parquet: column 'text' is missing\. {advice}", table)
-    fails(rf"column 'id' is int64\. {advice}", table, "id")
+    fails(r"^books/a\.parquet: has no column 'text'; its columns are: id, content\. Set download\.text_column", table)
+    fails(r"column 'id' is int64\. Set download\.text_column to a column of text \(columns: id, content\)", table, "id")
     whole = parquet(tmp_path / "a.parquet", {"text": [f"строка {n}" for n in range(101)]}).read_bytes()
     for raw in (b"", whole[: len(whole) // 2], whole[:-5], b"PAR1" + b"\xff" * 100 + b"PAR1"):
         words = r"^books/b\.parquet: is damaged, or is not Parquet \(.+\)\. Write the file"
@@ -139,6 +138,26 @@ def test_a_list_of_texts_or_of_objects_is_a_table_and_an_object_is_one_text(tmp_
     assert texts(file(path, '{"text": "раз"}\n{"text": "два"}\n')) == ["раз", "два"]  # one on each line
     assert rows(file(path, json.dumps(poem))) == [Text("раз", 0, "А", "Блок", "poems", "1908")]
     assert texts(file(path, '{"text": 1}')) == ["books/a.json: has no text in column 'text'"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet"])
+def test_a_nested_column_is_listed_and_read_and_a_name_with_a_dot_goes_first(kind, tmp_path) -> None:
+    whole, none = {"title": "Нос", "doc": {"id": 7, "part": {"text": "раз"}}}, {"title": "Шинель", "doc": None}
+    path = tmp_path / f"a.{kind}"
+
+    def table(records: list[dict[str, object]]) -> Path:
+        if kind == "parquet":
+            return parquet(path, pa.Table.from_pylist(records).to_pydict())
+        return jsonl(path, records) if kind == "jsonl" else file(path, json.dumps(records))
+
+    bad = f"books/a.{kind}, row 2: has no text in column 'doc.part.text'"
+    assert rows(table([whole, none]), "doc.part.text") == [Text("раз", 1, "Нос"), bad]
+    for column in ("text", "doc", "doc.part", "title.doc"):
+        words = (
+            rf"has no column '{column}'; its columns are: title, doc\.id, doc\.part\.text\. Set download\.text_column"
+        )
+        fails(words, table([whole, whole]), column)
+    assert texts(table([{"doc.text": "раз", "doc": {"id": 1}}]), "doc.text") == ["раз"]
 
 
 @pytest.mark.parametrize(

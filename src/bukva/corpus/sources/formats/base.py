@@ -45,8 +45,8 @@ class BadTextError(BukvaError):
     """
 
     def __init__(self, display_name: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
-        self.kind, self.name = kind, f"{printable(display_name)} ({why})"
-        super().__init__(f"{printable(display_name)}: {why}. {advice}.")
+        self.kind, self.name, self.why = kind, printable(display_name), why
+        super().__init__(f"{self.name}: {why}. {advice}.")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Read tables: .csv, .tsv, .json, .jsonl (one JSON object per line) and .parquet. Each row contains one text.
 
 One column contains the texts. If the columns title (or work), author, category and year exist, they describe the texts.
-The names of these columns may be in upper or lower case. Other columns are ignored.
+The names of these columns may be in upper or lower case. Other columns are ignored. The column of the texts can be
+nested: `doc.text` is the key `text` of the objects in column `doc`.
 """
 
 import csv
@@ -17,6 +18,8 @@ from bukva.corpus.sources.formats.encodings import NUL
 METADATA_COLUMNS = ("title", "work", "author", "category", "year")
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # for a table with one column, whose text may contain any of DELIMITERS
+ABSENT = object()  # value of a column that a row does not have
+MAX_NESTED = 9  # levels of nested objects whose columns a message lists
 MAX_JSON_CHARS = 1 << 28  # a parsed .json needs several times its size in memory
 JSON_SPACES = " \t\n\r"
 TOO_LARGE = "too large or too deep"  # a number or nested lists in JSON
@@ -26,16 +29,23 @@ BUFFER_BYTES = 1 << 20
 
 def read_jsonl(file: TextFile, content: str | None = None) -> Iterator[Text | BadTextError]:
     """Yield the text of each line. The line number becomes the row number. Empty lines are skipped."""
-    content = file.text() if content is None else content
-    for number, line in enumerate(content.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            yield _bad_row(file, number, f"is not JSON ({getattr(error, 'msg', TOO_LARGE)})")
+    lines = (file.text() if content is None else content).split("\n")
+    _check_column(file, (row for _, row in _parsed(lines) if not isinstance(row, Exception)))
+    for number, row in _parsed(lines):
+        if isinstance(row, Exception):
+            yield _bad_row(file, number, f"is not JSON ({getattr(row, 'msg', TOO_LARGE)})")
         else:
             yield _text_of(row, number, file)
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each line that is not empty, and its JSON or the exception that it raises."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield number, error
 
 
 def read_json(file: TextFile) -> Iterator[Text | BadTextError]:
@@ -54,9 +64,7 @@ def read_json(file: TextFile) -> Iterator[Text | BadTextError]:
         return
     is_list = isinstance(value, list)
     rows = [{file.column: row} if isinstance(row, str) else row for row in (value if is_list else [value])]
-    objects = [row for row in rows if isinstance(row, Mapping)]
-    if rows and not any(file.column in row for row in objects):
-        raise _no_column(file, objects[0] if objects else ())
+    _check_column(file, rows)
     for number, row in enumerate(rows, start=1):
         yield _text_of(row, number if is_list else 0, file)
 
@@ -115,6 +123,34 @@ def _n_invalid(records: list[list[str] | csv.Error]) -> int:
     return sum(isinstance(record, csv.Error) or len(record) != n_columns for record in records)
 
 
+def _check_column(file: TextFile, rows: Iterable[Any]) -> None:
+    """Raise a BadTextError if there are rows of JSON, but none of them has the column with the texts."""
+    columns: list[str] | None = None
+    for row in rows:
+        if _cell(row, file.column) is not ABSENT:
+            return
+        columns = columns or [*_columns(row)]
+    if columns is not None:
+        raise _no_column(file, columns)
+
+
+def _cell(row: Any, column: str) -> Any:
+    """Return the value in a column, which may be nested, or ABSENT. A name that contains a dot goes first."""
+    if not isinstance(row, Mapping):
+        return ABSENT
+    name, _, rest = column.partition(".")
+    if column not in row:
+        return _cell(row.get(name), rest) if rest else ABSENT
+    return ABSENT if isinstance(row[column], Mapping) else row[column]
+
+
+def _columns(row: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the names of the columns of a row, in nested objects such as `doc.text`."""
+    for name, value in row.items() if isinstance(row, Mapping) else ():
+        nested = isinstance(value, Mapping) and prefix.count(".") < MAX_NESTED
+        yield from _columns(value, f"{prefix}{name}.") if nested else [f"{prefix}{name}"]
+
+
 def _no_column(file: TextFile, columns: Iterable[str]) -> BadTextError:
     why = f"has no column {file.column!r}; its columns are: {_listed(columns)}"
     return BadTextError(file.display_name, why, "Set download.text_column to a column of text", NO_TEXTS)
@@ -132,18 +168,19 @@ def read_parquet(file: TextFile) -> Iterator[Text | BadTextError]:
     number = 0
     try:
         with file.path.open("rb") as raw, pq.ParquetFile(raw, buffer_size=BUFFER_BYTES, pre_buffer=False) as table:
-            schema = table.schema_arrow
-            kind = str(schema.field(file.column).type) if file.column in schema.names else "missing"
-            if "string" not in kind:
-                advice = f"Set download.text_column to a column of text (columns: {_listed(schema.names)})"
+            names, types = table.schema_arrow.names, dict(_types(table.schema_arrow))
+            if file.column not in types:
+                raise _no_column(file, types)
+            if "string" not in (kind := str(types[file.column])):
+                advice = f"Set download.text_column to a column of text (columns: {_listed(types)})"
                 raise BadTextError(file.display_name, f"column {file.column!r} is {kind}", advice)
-            others = (name for name in schema.names if name != file.column)
+            others = (name for name in names if name != file.column)
             columns = [file.column, *(name for name in others if name.strip().lower() in METADATA_COLUMNS)]
             for batch in table.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 for index in range(batch.num_rows):
                     number += 1
                     try:
-                        row = {name: batch.column(name)[index].as_py() for name in columns}
+                        row = {name: batch.column(name)[index].as_py() for name in batch.schema.names}
                     except UnicodeDecodeError:
                         yield _bad_row(file, number, "is not UTF-8")
                     else:
@@ -155,14 +192,19 @@ def read_parquet(file: TextFile) -> Iterator[Text | BadTextError]:
         raise BadTextError(file.display_name, why, "Write the file again") from None
 
 
+def _types(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name and the type of each column of a .parquet, in structs such as `doc.text`."""
+    for field in fields:
+        name, nested = f"{prefix}{field.name}", str(field.type).startswith("struct<")
+        yield from _types(field.type, f"{name}.") if nested else [(name, field.type)]
+
+
 def _text_of(row: Any, number: int, file: TextFile) -> Text | BadTextError:
-    text = row.get(file.column) if isinstance(row, Mapping) else None
+    text = _cell(row, file.column)
     if isinstance(text, list) and all(isinstance(line, str) for line in text):
         text = "\n".join(text)  # lines or paragraphs
     if not isinstance(text, str) or not text.strip():
-        missing = isinstance(row, Mapping) and file.column not in row
-        columns = f"; its columns are: {_listed(row)}" if missing else ""
-        return _bad_row(file, number, f"has no text in column {file.column!r}{columns}")
+        return _bad_row(file, number, f"has no text in column {file.column!r}")
     cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
     metadata = {key: metadata_value(cells.get(key)) for key in METADATA_COLUMNS}
     try:
