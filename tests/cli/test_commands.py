@@ -57,7 +57,6 @@ def bukva(tmp_path, monkeypatch, capsys):
             main()
         return (ended.value.code, *capsys.readouterr())
 
-    monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.setenv("GIT_AUTHOR_NAME", "a")
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "a@b")
     monkeypatch.chdir(tmp_path)

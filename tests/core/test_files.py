@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.core.files import atomic_file, atomic_folder, project_root, resolve_path
+from bukva.core.files import atomic_file, atomic_folder, dvc_variable, project_root, resolve_path
 
 
 def contents(folder):
@@ -116,26 +116,36 @@ def test_a_disk_that_does_not_flush_keeps_the_former_content(target, monkeypatch
     assert contents(target.parent) == before
 
 
-def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with_dvc_is_it(tmp_path, monkeypatch):
-    project = tmp_path / "outer" / "project"
-    (project / ".dvc").mkdir(parents=True)
-    (tmp_path / ".dvc").mkdir()
-    (project / "src" / "deep").mkdir(parents=True)
-    (project / "src" / ".dvc").write_text("no folder")
+def test_the_project_is_the_original_of_a_temporary_copy_and_not_another_one_that_runs_it(tmp_path, monkeypatch):
+    def use(here, root_of_dvc):
+        monkeypatch.chdir(here)
+        monkeypatch.setenv("DVC_ROOT", str(root_of_dvc))
+        monkeypatch.setenv("DVC_EXP_NAME", "wide")
+        return project_root(), dvc_variable("DVC_EXP_NAME")
+
+    outer = tmp_path / "outer"
+    copies = [folder / ".dvc/tmp/exps" for folder in (outer, outer / "bukva")]
+    for top in (outer, copies[0] / "standalone/tmp1", copies[1] / "tmp2"):
+        (top / ".git").mkdir(parents=True)
+        for name in (".dvc", "bukva/.dvc", "bukva/src/deep"):
+            (top / name).mkdir(parents=True, exist_ok=True)
     monkeypatch.delenv("BUKVA_ROOT", raising=False)
-    monkeypatch.setenv("DVC_ROOT", "")
-    for here in (".", "src", "src/deep"):
-        monkeypatch.chdir(project / here)
-        assert project_root() == project.resolve()
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # as if DVC ran a stage in a temporary copy
-    assert project_root() == tmp_path.resolve()
+    for here in ("bukva", "bukva/src", "bukva/src/deep"):
+        for root_of_dvc, name in (("", "wide"), (outer / "bukva", "wide"), (outer, "")):
+            assert use(outer / here, root_of_dvc) == (outer / "bukva", name)
+    assert use(copies[0] / "standalone/tmp1", outer) == (outer, "wide")
+    assert use(copies[0] / "standalone/tmp1/bukva/src", outer) == (outer / "bukva", "")
+    assert use(copies[1] / "tmp2/bukva/src", outer / "bukva") == (outer / "bukva", "wide")
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))  # in a trial of a sweep, which DVC runs in a clone
+    assert use(outer / "bukva", outer / "bukva") == (tmp_path, "wide")
+    assert use(outer / "bukva", outer) == (tmp_path, "")
 
 
 def test_a_relative_path_is_found_in_the_snapshot_first_and_else_in_the_project(tmp_path, monkeypatch):
     copy, project = tmp_path / "copy", tmp_path / "project"
     copy.mkdir()
     (project / "data").mkdir(parents=True)
-    monkeypatch.setenv("DVC_ROOT", str(project))
+    monkeypatch.setenv("BUKVA_ROOT", str(project))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(copy)
     assert resolve_path("data") == project / "data"

@@ -129,7 +129,7 @@ def run_in_fork(changes, template):
         child = os.fork()
         if not child:
             os.chdir(folder)
-            os.environ["DVC_ROOT"] = folder
+            os.environ["BUKVA_ROOT"] = folder
             signal.alarm(CASE_SECONDS)
             resource.setrlimit(resource.RLIMIT_AS, (CASE_BYTES, CASE_BYTES))
             json.dump(run_here(changes, stages_of(changes)), answer)
@@ -154,7 +154,7 @@ def project(tmp_path, monkeypatch):
         monkeypatch.setattr(f"bukva.tracking.{module}.start_detached", _fail)
     # charts are drawn by threads, which do not exist in a forked process
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings(action="ignore"):
         assert run_here({}, STAGES) == {}

@@ -20,7 +20,7 @@ def printed(tmp_path, monkeypatch, capsys):
     """Return a function that runs a stage in a project with given works and parameters, and returns its output."""
     for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
     def run(stage, works=(), **changes):

@@ -22,7 +22,7 @@ FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/models/window_
 @pytest.fixture
 def another(tmp_path, monkeypatch):
     """Return a function that makes Checkpoints as another process would, with changes to the fingerprint."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     return lambda stage=STAGE, **changes: Checkpoints(stage, FINGERPRINT | changes)
 
 

@@ -29,7 +29,7 @@ def task(shape=SHAPE, **changes):
 @pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
     """Return Checkpoints that save after every update."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "0")
     return Checkpoints(STAGE, {"train_gpt.seed": 1})
 

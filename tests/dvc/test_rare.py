@@ -76,7 +76,7 @@ def curve(project: Project) -> list[list[float]]:
 @pytest.mark.parametrize(("name", "exit_code"), [("SIGKILL", 1), ("SIGTERM", 143)])
 def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, exit_code):
     project.set({"train_gpt": {"processes": 2, "n_steps": 100_000, "eval_every": 100_000, "seed": exit_code}})
-    running = project.start("python", *TRAIN, PYTHONPATH="src", DVC_ROOT=str(project.folder))
+    running = project.start("python", *TRAIN, PYTHONPATH="src")
     assert running.reaches(lambda: " 0/" in running.printed), running.printed
     launcher, *_, last = project.stage_processes()
     os.kill((last if name == "SIGKILL" else launcher).pid, getattr(signal, name))

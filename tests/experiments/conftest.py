@@ -79,7 +79,6 @@ def project(template, tmp_path, monkeypatch) -> Fake:
     """A copy of it, in which bukva.experiments works."""
     copy = template.copy_to(tmp_path / "bukva")
     monkeypatch.chdir(copy.folder)
-    monkeypatch.setenv("DVC_ROOT", str(copy.folder))
     for name in ("DVC_SITE_CACHE_DIR", "GIT_CONFIG_GLOBAL"):
         monkeypatch.setenv(name, copy.env[name])
     return copy
@@ -96,7 +95,7 @@ def bukva(project, monkeypatch):
 def known(tmp_path, monkeypatch):
     """A function that makes results; compare and the leaderboard find all, HEAD as the baseline."""
     made = {}
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
 
     def read_results(revisions):
         names = [getattr(revision, "name", revision) for revision in revisions]

@@ -14,7 +14,7 @@ VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     return tmp_path
 
 

@@ -16,7 +16,7 @@ DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/OR
 @pytest.fixture
 def git(tmp_path, monkeypatch):
     """Return a function that runs git in a new repository."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
@@ -116,7 +116,7 @@ def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
     for name, content in files.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(content)
-    monkeypatch.setenv("DVC_ROOT", str(project))
+    monkeypatch.setenv("BUKVA_ROOT", str(project))
     for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm a"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
     made = head()

@@ -33,7 +33,6 @@ NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_
 @pytest.fixture
 def git(tmp_path, monkeypatch):
     """Return a function that runs git in a new project with a commit. The user has not configured a name for git."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     for name in NO_IDENTITY:
@@ -158,6 +157,7 @@ def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
 
 def test_an_experiment_in_a_temporary_copy_has_changed_nothing_to_return_from(git, monkeypatch, tmp_path):
     assert undo_command()
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     (tmp_path / "copy").mkdir()
     monkeypatch.chdir(tmp_path / "copy")
     assert undo_command() == ""

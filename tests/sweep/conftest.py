@@ -21,8 +21,6 @@ def project(tmp_path, monkeypatch):
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
     monkeypatch.chdir(folder)
-    for variable in ("DVC_ROOT", "BUKVA_ROOT"):
-        monkeypatch.delenv(variable, raising=False)
     return folder
 
 

@@ -26,7 +26,7 @@ def project(tmp_path, monkeypatch):
     (root / ".dvc").mkdir(parents=True)
     for variable in FOREIGN:
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("DVC_ROOT", str(root))
+    monkeypatch.setenv("BUKVA_ROOT", str(root))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "src"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     monkeypatch.chdir(root)

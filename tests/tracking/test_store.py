@@ -41,7 +41,7 @@ def test_the_address_opens_all_experiments_or_one_of_them_whatever_quotes_its_na
 def test_the_database_of_a_project_is_in_the_project_whatever_its_path(alone, params, monkeypatch, folder):
     root = alone / folder / "bukva"
     (root / ".dvc").mkdir(parents=True)
-    monkeypatch.setenv("DVC_ROOT", str(root))
+    monkeypatch.setenv("BUKVA_ROOT", str(root))
     monkeypatch.chdir(root)
     log = JournalWriter("sample", params)
     log.text("samples.md", "written")
@@ -139,7 +139,7 @@ def test_a_copied_project_does_not_write_into_the_first_one_and_is_filled_when_t
     sync()
     copy = tmp_path / "copy"
     shutil.copytree(database.parent, copy)
-    monkeypatch.setenv("DVC_ROOT", str(copy))
+    monkeypatch.setenv("BUKVA_ROOT", str(copy))
     with pytest.raises(BukvaError, match=r"this project was copied or moved\. Delete the database"):
         connect()
     (copy / database.name).unlink()

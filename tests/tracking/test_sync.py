@@ -157,11 +157,11 @@ def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, 
     ids, machines = {}, {stage: tmp_path / stage for stage in ("train-bigram", "train-gpt")}
     for stage, machine in machines.items():
         (machine / ".dvc").mkdir(parents=True)
-        monkeypatch.setenv("DVC_ROOT", str(machine))
+        monkeypatch.setenv("BUKVA_ROOT", str(machine))
         train(params, stage=stage)
         [ids[stage]] = [entry.start["id"] for entry in read_journals()]
     for machine in [*machines.values()] * 2:
-        monkeypatch.setenv("DVC_ROOT", str(machine))
+        monkeypatch.setenv("BUKVA_ROOT", str(machine))
         store = sync()
     assert statuses(store) == dict.fromkeys(("sweep", *machines), "FINISHED")
     assert {stage: by_name(store)[stage].data.tags["bukva.journal"] for stage in machines} == ids
@@ -261,16 +261,16 @@ def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_en
     (copy / ".dvc").mkdir(parents=True)
     shutil.copytree(original / ".bukva", copy / ".bukva")
     sync()
-    monkeypatch.setenv("DVC_ROOT", str(copy))
+    monkeypatch.setenv("BUKVA_ROOT", str(copy))
     train(params)  # resumed from a checkpoint, which was copied too
     store = sync()
     first, resumed = f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
     assert trainings(store) == {first: ("KILLED", [1])} | resumed
-    monkeypatch.setenv("DVC_ROOT", str(original))
+    monkeypatch.setenv("BUKVA_ROOT", str(original))
     log.metrics({VAL: 2.5}, 2)
     log.end("FINISHED")
     for root in (original, copy, original):
-        monkeypatch.setenv("DVC_ROOT", str(root))
+        monkeypatch.setenv("BUKVA_ROOT", str(root))
         assert trainings(sync()) == {first: ("FINISHED", [1, 2])} | resumed
     assert steps(store, whole(store)) == [1, 2, 3]
 

@@ -65,7 +65,7 @@ def shared_port(tmp_path_factory, empty_database):
     shutil.copy(empty_database, root / "mlflow.db")
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("DVC_ROOT", str(root))
+            patch.setenv("BUKVA_ROOT", str(root))
             patch.setenv("MLFLOW_ARTIFACTS_DESTINATION", str(root / "server"))
             patch.delenv("MLFLOW_TRACKING_URI", raising=False)
             patch.setattr("bukva.tracking.store.start_sync", lambda: None)

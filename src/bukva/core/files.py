@@ -15,15 +15,28 @@ from pathlib import Path
 from typing import Any
 
 PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses are read
+DVC_COPIES = ".dvc/tmp/exps"  # where DVC makes copies of a project for its queue and for `dvc exp run --temp`
 
 
 def project_root() -> Path:
-    """Return the root of the original repository, also in a stage that runs in a temporary copy of it."""
-    # DVC sets DVC_ROOT there, and a sweep sets BUKVA_ROOT in its clones
-    if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
+    """Return the root of the project, also in a stage that runs in a temporary copy of it."""
+    if root := os.environ.get("BUKVA_ROOT"):  # the stage runs in a clone for a sweep
         return Path(root).resolve()
-    here = Path.cwd().resolve()
-    return next((folder for folder in (here, *here.parents) if (folder / ".dvc").is_dir()), here)
+    root_here, root_of_dvc = _nearest(Path.cwd().resolve(), ".dvc"), Path(os.environ.get("DVC_ROOT", "")).resolve()
+    if root_here.is_relative_to((root_of_dvc / DVC_COPIES).resolve()):
+        return _nearest(root_of_dvc, ".git") / root_here.relative_to(_nearest(root_here, ".git"))
+    return root_here  # DVC_ROOT is another project if one of its stages runs DVC in this project
+
+
+def dvc_variable(name: str) -> str:
+    """Return a variable that DVC sets for its stages, or "" if it is not set, or was set by DVC in another project."""
+    root = Path(os.environ.get("DVC_ROOT") or project_root()).resolve()
+    return os.environ.get(name, "") if root in (project_root(), _nearest(Path.cwd().resolve(), ".dvc")) else ""
+
+
+def _nearest(folder: Path, name: str) -> Path:
+    """Return the nearest folder that contains `name`, among `folder` and the folders above it, or else `folder`."""
+    return next((each for each in (folder, *folder.parents) if (each / name).exists()), folder)
 
 
 def resolve_path(path: str | Path) -> Path:

@@ -1,14 +1,13 @@
 """Describe the experiment to which the running stage belongs: name, commit, parameters, edited code and datasets."""
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bukva.core.errors import BukvaError, redact_url
-from bukva.core.files import read_json, sha256
+from bukva.core.files import dvc_variable, read_json, sha256
 from bukva.core.messages import shorten
 from bukva.core.params import flatten
 from bukva.core.schema import Params
@@ -35,13 +34,13 @@ def this_experiment(params: Params) -> dict[str, Any]:
     edited: folders of code or text that differ from `commit`.
     key: identifier. The name is not enough, because DVC can give it to a later experiment.
     """
-    commit, flat = os.environ.get(BASELINE) or head_or_empty(), flatten(params.model_dump())
+    commit, flat = dvc_variable(BASELINE) or head_or_empty(), flatten(params.model_dump())
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     edited = _edited(params) if commit else {}
     name = name_of_repro(commit)
     if commit and (flat != committed or edited):
         name = f"{name}-{digest([flat, edited] if edited else flat)[:8]}"
-    name = os.environ.get(NAME) or name
+    name = dvc_variable(NAME) or name
     shown = baseline.NAME if commit and name == name_of_repro(commit) else name
     keys = [key for key, value in flat.items() if key in committed and committed[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # the URL may contain a token, and many people read MLflow

@@ -50,7 +50,7 @@ def fails(target: Path):
 def test_folders_become_category_author_and_work_and_are_counted(source, target, monkeypatch, tmp_path) -> None:
     names = ["poems/Blok/Скифы.txt", "prose/Blok/Нос. Том 1.txt", "letter.txt", "Gogol/cycle/1.txt"]
     write(source, {name: name for name in names} | {"prose/Blok/info.csv": "name,year\nНос. Том 1,1901"})
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     monkeypatch.chdir("/")
     summary = get(target, path=Path("books"))  # relative to the project
     assert list(texts_in(target).items()) == [

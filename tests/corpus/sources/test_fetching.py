@@ -186,7 +186,7 @@ def test_a_password_in_netrc_reaches_the_server(server, target, tmp_path, monkey
 
 
 def test_a_file_in_a_mirror_is_used_in_place_and_the_network_without_one(server, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     monkeypatch.setenv("BUKVA_MIRROR", "mirror")  # relative to the project
     monkeypatch.chdir("/")
     notes: list[str] = []
