@@ -131,7 +131,7 @@ def test_the_project_is_the_original_of_a_temporary_copy_and_not_another_one_tha
             (top / name).mkdir(parents=True, exist_ok=True)
     monkeypatch.delenv("BUKVA_ROOT", raising=False)
     for here in ("bukva", "bukva/src", "bukva/src/deep"):
-        for root_of_dvc, name in (("", "wide"), (outer / "bukva", "wide"), (outer, "")):
+        for root_of_dvc, name in (("", "wide"), (outer / "bukva", "wide"), (outer, ""), (tmp_path, "")):
             assert use(outer / here, root_of_dvc) == (outer / "bukva", name)
     assert use(copies[0] / "standalone/tmp1", outer) == (outer, "wide")
     assert use(copies[0] / "standalone/tmp1/bukva/src", outer) == (outer / "bukva", "")
