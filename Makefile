@@ -6,10 +6,11 @@ BIN := .venv/bin
 MADE := .venv/made
 BUKVA := $(BIN)/bukva
 CLUSTER := .venv/cluster
+MKDOCS := .venv/docs/bin/mkdocs
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention report ui cluster bench reference chaos check test nightly
+.PHONY: help repro attention report ui cluster docs bench reference chaos check test nightly
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,12 @@ ui: $(BUKVA) ## serve experiments, reports, the playground and MLflow, and print
 	@bukva ui
 
 cluster: $(CLUSTER) ## install Ray and Optuna, which bukva sweep needs
+
+docs: $(MKDOCS) ## build the documentation as a site in build/site; a broken link is an error
+	@rm -rf build/docs && mkdir -p build/docs
+	@git ls-files -z --cached --others --exclude-standard | tar cf - --null -T - | tar xf - -C build/docs
+	@NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
+	@echo "The documentation is in build/site/index.html."
 
 bench: $(BUKVA) ## compare the speed with plain implementations (40 min); replace only some rows: make bench ONLY="race counting"
 	@python -m bench $(ONLY)
@@ -68,6 +75,11 @@ $(MADE): requirements.lock numerics.lock
 $(BUKVA): pyproject.toml $(MADE)
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m bukva.report.page > .venv/vega.js # for the pages of dvc plots
+	@touch $@
+
+$(MKDOCS): docs.lock
+	@$(PYTHON) -m venv --clear .venv/docs
+	@.venv/docs/bin/pip install -qq --disable-pip-version-check -r docs.lock
 	@touch $@
 
 $(CLUSTER): cluster.lock $(BUKVA)
