@@ -47,7 +47,7 @@ def result(folder, name, changes=(), about=(), numerics=NUMERICS, digests=(), pa
     said = ABOUT | dict(about) | {"models": dict.fromkeys(MODELS, facts)}
     (folder / "about.json").write_text(json.dumps(said), encoding="utf-8")
     return Result(
-        Revision(name, name * 40, "b" * 40),
+        Revision(name, name * 40, "b" * 40, name),
         params,
         lock(params, dict(digests)),
         metrics={model: {"val": val, "test": test} for model in MODELS},

@@ -4,14 +4,20 @@ import json
 import shutil
 from types import SimpleNamespace
 from typing import get_args
+from urllib.parse import quote
 
 import pytest
+from lxml import html
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare.statistics.estimate import Verdict
 from bukva.core.errors import BukvaError
+from bukva.core.params import read_params
 from bukva.project.cache import _cache_folder
+from bukva.project.revisions import resolve
+from bukva.report.page import overview
+from bukva.serving.app import Library
 
 FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
@@ -90,3 +96,33 @@ def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukv
     with_test = json.loads(bukva("experiments", "--test", "--json").stdout)
     assert all(len(row["test"]) == len(row["seeds"]) for row in with_test["rows"])
     assert [row["name"] for row in with_test["without_result"]] == ["bad"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_two_experiments_with_one_name_have_two_names_everywhere(bukva, project):
+    old = resolve("s1338")
+    project.set({"model": {"n_layer": 9}})
+    project.run("dvc", "repro", "-q")
+    project.commit("another baseline")
+    project.run("dvc", "exp", "run", "--temp", "-q", "-n", "s1338", "-S", "train_gpt.seed=1338")
+    new = resolve("s1338")
+    first, second = names = [f"s1338@{each.baseline[:7]}" for each in (old, new)]
+    assert (new.name, resolve(first).commit) == (second, old.commit)
+
+    said = bukva("experiments").stdout
+    assert f"HEAD (2 seeds), also {second}" in said
+    board = json.loads(bukva("experiments", "--json").stdout)
+    assert {*names} < {name for row in board["rows"] for name in row["experiments"]}
+    (compared,) = json.loads(bukva("compare", "s1338", first, "--json").stdout)
+    assert (compared["a"]["name"], compared["b"]["name"]) == (second, first)
+    assert f"dvc exp apply {old.commit} && bukva seeds" in compared["sentences"][0]
+    assert bukva("verify", "s1338").stdout.startswith(second)
+    assert str(bukva("judge", "s1338").exception).endswith(f"`bukva judge BASELINE {second}`.")
+    assert f"seed 1338: experiment {second}\n" in bukva("seeds", "2").stdout
+
+    page = html.fromstring(overview([], served=True))
+    assert {f"/runs/{quote(name)}" for name in names} <= {*page.xpath("//tbody//@href")}
+    assert f'"{first}"' in "".join(page.xpath("//script/text()"))
+    choices = {choice.key: choice.experiment for choice in Library(read_params().compute).choices()}
+    assert choices.items() >= {f"{first}/gpt": first}.items()

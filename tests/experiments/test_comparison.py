@@ -79,10 +79,8 @@ def test_several_experiments_are_corrected_together(worse):
 )  # fmt: skip
 def test_the_command_for_more_seeds_brings_each_side_that_needs_some_into_the_checkout(a, b, model, commands):
     def side(name):
-        result = SimpleNamespace(revision=Revision(name, "", "b" * 40 if name in ("x", "y") else ""))
-        seeds = range(5 if name == "many" else 1)
-        members = [SimpleNamespace(result=result)]
-        return SimpleNamespace(name=name, model=model, seeds=seeds, members=members, result=result)
+        revision = Revision(name, "", "b" * 40 if name in ("x", "y") else "", name)
+        return SimpleNamespace(model=model, seeds=range(5 if name == "many" else 1), revision=revision)
 
     assert more_seeds(SimpleNamespace(a=side(a), b=side(b))) == " && ".join([*commands, "dvc queue start"])
 

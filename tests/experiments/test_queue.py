@@ -4,8 +4,17 @@ import pytest
 
 from bukva.compare.seeds import DECIDE_BEFORE, queue_seeds
 from bukva.core.errors import BukvaError
+from bukva.project.baseline import undo_command
 from bukva.project.commands import run_experiment
-from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, why_no_snapshots
+from bukva.project.revisions import (
+    Unfinished,
+    _failed,
+    experiment_ref,
+    free_name,
+    resolve,
+    unfinished,
+    why_no_snapshots,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -19,8 +28,11 @@ def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
     (failed,) = unfinished()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
     assert failed == Unfinished("bad", failed.commit, FAILED)
-    # now the experiment looks as if it was run again and finished
-    project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)
+    # now another experiment has its name, and then it looks as if it was run again and finished
+    project.run("git", "update-ref", experiment_ref("f" * 40, "bad"), baseline)
+    assert [(each.name, each.dvc_name) for each in unfinished()] == [(f"bad@{baseline[:7]}", "bad")]
+    assert free_name("bad") == "bad-2"
+    project.run("git", "update-ref", experiment_ref(baseline, "bad"), baseline)
     assert unfinished() == []
 
 
@@ -32,14 +44,14 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
         resolve("bad")
 
 
-def other_side(name, n):
-    return f"To add seeds to the experiment that you compare with: `dvc exp apply {name} && bukva seeds {n}`"
+def other_side(n, checkout="dvc exp apply EXPERIMENT"):
+    return f"To add seeds to the experiment that you compare with: `{checkout} && bukva seeds {n}`"
 
 
 def queued(n):
     """Return the lines about seeds that `bukva seeds` prints for the settings of the last commit."""
     first, *lines, last = queue_seeds(n, "gpt")
-    assert (first, last) == (COMMITTED, other_side("EXPERIMENT", n))
+    assert (first, last) == (COMMITTED, other_side(n))
     return lines
 
 
@@ -65,7 +77,7 @@ def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(projec
     assert [next(lines), next(lines)] == [changed, "seed 7: queued as gpt-s7"]
     project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
     lines = ["seed 7: queued gpt-s7", "seed 8: queued as gpt-s8", START]
-    assert list(queue_seeds(2, "gpt")) == [changed, *lines, other_side("baseline", 2)]
+    assert list(queue_seeds(2, "gpt")) == [changed, *lines, other_side(2, undo_command())]
 
 
 def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why(project, monkeypatch):

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+from dvc.scm import Git, resolve_rev
 
 from bukva.core.errors import BukvaError
 from bukva.project import revisions
@@ -62,19 +63,46 @@ def test_experiments_branches_tags_commits_and_the_workspace_have_names(git):
     assert [one.name for one in experiments()] == ["wide"]
 
 
-def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_it_is_meant(git):
+def test_experiments_with_one_name_are_called_by_their_commits_and_the_name_alone_means_that_of_head(git):
     first = commit(git, "one")
-    experiment(git, "wide", first)
+    of_first = experiment(git, "wide", first)
+    assert resolve("wide") == resolve(f"wide@{first[:7]}") == Revision("wide", of_first, first)
     second = commit(git, "two")
     of_second = experiment(git, "wide", second)
-    assert resolve("wide").commit == of_second
-    assert [one.baseline for one in experiments()] == sorted([first, second])
+    long, short = Revision(f"wide@{second[:7]}", of_second, second), Revision(f"wide@{first[:7]}", of_first, first)
+    assert experiments() == sorted([long, short], key=lambda each: each.name)
+    assert resolve(long.name) == resolve(f"wide@{second}") == resolve("wide") == long
+    assert resolve(short.name) == short
     commit(git, "three")
-    assert resolve("wide").commit == of_second
+    assert resolve("wide") == long  # of the nearest commit before HEAD
     git("checkout", "-q", "--orphan", "other")
     commit(git, "four")
-    with pytest.raises(BukvaError, match=r"wide: 2 experiments have this name\. Use a commit instead: "):
+    names = " or ".join(each.name for each in experiments())
+    with pytest.raises(BukvaError, match=rf"^wide: 2 experiments have this name\. Use {names}\.$"):
         resolve("wide")
+    with pytest.raises(BukvaError, match=r"no experiment, branch"):
+        resolve(short.name[:-1])
+
+
+def test_a_name_has_as_many_digits_of_the_commit_as_are_necessary():
+    one, two, far = "1" * 9 + "a" * 31, "1" * 9 + "b" * 31, "2" * 40
+    keys = {("wide", one), ("wide", two), ("other", two), ("wide", far)}
+    assert {*revisions._unique_names(keys).values()} == {
+        "wide@111111111a", "wide@111111111b", "wide@2222222222", "other",
+    }  # fmt: skip
+
+
+def test_dvc_finds_exactly_the_experiment_that_a_command_names(git, tmp_path):
+    first = commit(git, "one")
+    for name in ("baseline", "tall", "one"):
+        experiment(git, name, first)
+    experiment(git, "baseline", commit(git, "two"))
+    git("branch", "tall")  # DVC would take it instead of the experiment
+    for branch in ("main", first):  # DVC prefers the experiments of HEAD
+        git("checkout", "-q", branch)
+        found = {each.for_dvc: each.commit for each in [*experiments(), resolve("HEAD"), resolve("main")]}
+        assert {name: resolve_rev(Git(str(tmp_path)), name) for name in found} == found
+        assert [name for name in found if len(name) < 40] == ["one", "HEAD", "main"]
 
 
 def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_taken_for_none(git, tmp_path, monkeypatch):

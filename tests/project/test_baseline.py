@@ -4,13 +4,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dvc.scm import Git, resolve_rev
 
 from bukva.core.files import sha256
 from bukva.core.params import PARAMS
 from bukva.project import baseline
 from bukva.project.baseline import lock_of_baseline, save_baseline, undo_command
 from bukva.project.lock import LOCK
-from bukva.project.revisions import experiment_ref, resolve
+from bukva.project.revisions import experiment_ref, experiments, resolve
 
 LOCKED = """\
 schema: '2.0'
@@ -118,6 +119,21 @@ def test_results_that_are_saved_already_are_not_saved_again_and_others_replace_t
     run_stages("two")
     assert save_baseline() == SAVED
     assert git("show", f"{resolve('baseline').commit}:reports/metrics.json") == "two"
+
+
+def test_each_commit_has_a_baseline_of_its_own_and_dvc_returns_to_that_of_the_last_commit(git, tmp_path):
+    saved = []
+    for made in ("one", "two"):
+        Path("notes.md").write_text(made)
+        git("commit", "-qam", made)
+        run_stages(made)
+        assert save_baseline() == SAVED
+        saved.append(resolve("baseline"))
+        assert undo_command() == "dvc exp apply baseline"
+        assert resolve_rev(Git(str(tmp_path)), "baseline") == saved[-1].commit
+    assert {each.name for each in experiments()} == {f"baseline@{each.baseline[:7]}" for each in saved}
+    git("commit", "-q", "--allow-empty", "-m", "three")  # which has no baseline
+    assert undo_command() == AGAIN
 
 
 def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_stays(git):

@@ -15,6 +15,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.params import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.project.revisions import Revision
 from bukva.serving import app as pages
 from bukva.serving.app import Choice, site
 from bukva.serving.writer import Writer
@@ -133,6 +134,7 @@ def no_result(*_, **__):
 def test_without_a_result_there_is_a_page_with_the_sentence_and_the_stage_that_runs(client, monkeypatch):
     monkeypatch.setattr(pages, "overview", no_result)
     monkeypatch.setattr(pages, "page_of", no_result)
+    monkeypatch.setattr(pages, "resolve", lambda name: Revision(name, ""))
 
     def shown(path):
         answer = client.get(path)
@@ -158,6 +160,7 @@ def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatc
     built, commits = [], ["one"]
     monkeypatch.setattr(pages, "page_of", lambda name, *_, **__: built.append(name) or f"{name} {len(built)}")
     monkeypatch.setattr(pages, "_state", lambda: tuple(commits))
+    monkeypatch.setattr(pages, "resolve", lambda name: Revision(name, ""))
     assert [client.get(path).text for path in ("/runs/a", "/runs/a", "/runs/b/c", "/runs/a")] == [
         "a 1", "a 1", "b/c 2", "a 1",
     ]  # fmt: skip

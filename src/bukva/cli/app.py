@@ -162,7 +162,9 @@ def verify(
     """Check whether this checkout can reproduce a result byte for byte. If not, list what has changed."""
     from bukva.backends.device import prepare
     from bukva.compare.results import verify as verified
+    from bukva.project.revisions import resolve
 
+    name = resolve(name).name
     changes, command = verified(name, prepare(read_params().compute).numerics())
     if changes:
         print(f"{name} cannot be reproduced byte for byte in this checkout:", *changes, sep="\n  ")
@@ -213,7 +215,8 @@ def judge(
     from bukva.report import judge as show
     from bukva.report.comparison import print_comparisons
 
-    ledger, names = court.read_ledger(), names or []
+    ledger = court.read_ledger()
+    names = [court.known_name(name, ledger) for name in names or []]
     print_line = (lambda _: None) if json else partial(print, flush=True)
     if len(names) > 2:
         raise BukvaError(
@@ -224,7 +227,7 @@ def judge(
     trains = names and not final and not give_up
     if ledger is None:
         # a single name is probably a try, and beginning a ledger with this name would train eight seeds
-        if not trains or (len(names) == 1 and names[0] not in BASELINES):
+        if not trains or (len(names) == 1 and names[0].partition("@")[0] not in BASELINES):
             command = f"bukva judge BASELINE {names[0] if trains else 'TRY'}"
             raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `{command}`.")
         ledger = court.begin(names[0], model, level, print_line, names[-1])

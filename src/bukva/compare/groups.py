@@ -15,6 +15,7 @@ from bukva.compare.statistics.settings import SeedSums
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
+from bukva.project.revisions import Revision
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import Journal, read_journals
 
@@ -72,6 +73,12 @@ class Setting:
     def result(self) -> Result:
         """Result of the first training. Use it only for properties that do not depend on the seed."""
         return self.members[0].result
+
+    @property
+    def revision(self) -> Revision:
+        """Revision that the user named, or by default the revision of the first training."""
+        known = (member.result.revision for member in self.members)
+        return next((revision for revision in known if revision.name == self.name), self.result.revision)
 
     @property
     def seeds(self) -> list[int]:

@@ -7,6 +7,7 @@ The ledger is a file of JSON lines with every try and its verdict, to which line
 a copy in .bukva survives the `git checkout` or `git reset` with which a loop undoes a try.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +31,7 @@ from bukva.core.words import count
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for, run_experiment
 from bukva.project.lock import LOCK, PARAMS, all_sources, changes
-from bukva.project.revisions import Revision, experiments, free_name, git
+from bukva.project.revisions import Revision, experiments, free_name, git, resolve
 
 # code that a try may change; other code affects which text is scored, or how it is scored
 EDITABLE = (
@@ -173,6 +174,14 @@ def _append(event: str, values: Mapping[str, Any]) -> Ledger:
 
 
 # ---- commands
+
+
+def known_name(name: str, ledger: Ledger | None) -> str:
+    """Return the name of an experiment in the ledger, or else its unique name."""
+    tries = ledger and [ledger.first, ledger.baseline, *(each.trained for each in ledger.tries)]
+    with contextlib.suppress(BukvaError):  # the name is unknown since a commit
+        return name if any(each.name == name for each in tries or ()) else resolve(name).name
+    return name
 
 
 def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
@@ -400,7 +409,7 @@ def _check_checkout(setting: Setting, n: int) -> None:
     if changed := next(changes(STAGE, result.lock, result.flat_params, now), ""):
         raise BukvaError(
             f"{setting.name} must be trained with seed {missing[0]}, but the checkout no longer matches this "
-            f"experiment: {changed}. Run `dvc exp apply {setting.name}` to restore the experiment."
+            f"experiment: {changed}. Run `dvc exp apply {setting.revision.for_dvc}` to restore the experiment."
         )
 
 
@@ -417,6 +426,6 @@ def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
         if seed not in setting.seeds:
             raise BukvaError(
                 f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
-                f"Commit new files, or run `dvc exp apply {setting.name}`."
+                f"Commit new files, or run `dvc exp apply {setting.revision.for_dvc}`."
             )
     return setting

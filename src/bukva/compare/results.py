@@ -114,8 +114,8 @@ def _with_results(name: str) -> Revision:
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
         for each in experiments():
-            if (each.name, each.baseline) == (baseline.NAME, revision.commit):
-                print(f"HEAD has no results. Using the experiment `{baseline.NAME}` instead.", file=sys.stderr)
+            if (each.dvc_name, each.baseline) == (baseline.NAME, revision.commit):
+                print(f"HEAD has no results. Using the experiment `{each.name}` instead.", file=sys.stderr)
                 return each
     return revision
 

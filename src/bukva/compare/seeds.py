@@ -10,6 +10,7 @@ from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.params import flatten, parse_params, read_yaml
+from bukva.project.baseline import undo_command
 from bukva.project.cache import digests
 from bukva.project.commands import run_experiment, settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
@@ -70,8 +71,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     else:
         yield f"These settings already have {len(known)} seeds, so no experiment was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
-    other = "baseline" if changed else "EXPERIMENT"
-    yield f"To add seeds to the experiment that you compare with: `dvc exp apply {other} && {again}`"
+    other = undo_command() if changed else "dvc exp apply EXPERIMENT"
+    yield f"To add seeds to the experiment that you compare with: `{other} && {again}`"
 
 
 def _files(stage: str, lock: StageRecords) -> list[str]:

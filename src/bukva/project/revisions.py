@@ -4,9 +4,11 @@ import difflib
 import io
 import os
 import re
+import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
 WORKSPACE = "workspace"
+DIGITS = 7  # fewest digits of a commit in the name of an experiment
 # "refs/exps/STARTING_COMMIT/NAME COMMIT" for each DVC experiment; the starting commit has a slash after two digits
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 # the last message of a stage that failed, and its name; or the error of DVC itself
@@ -116,13 +119,21 @@ def head_or_empty() -> str:
 class Revision:
     """A result with its name and its commit."""
 
-    name: str  # of the experiment, or as the user wrote it
+    name: str  # of the experiment (see `_unique_names`), or as the user wrote it
     commit: str  # "" for the current checkout
     baseline: str = ""  # commit from which the experiment started, or "" if the result is not an experiment
+    dvc_name: str = field(default="", compare=False)  # of the experiment; others may have the same
 
     @property
     def is_workspace(self) -> bool:
         return self.name == WORKSPACE
+
+    @property
+    def for_dvc(self) -> str:
+        """Name or hash with which `dvc exp apply` finds exactly this result."""
+        # DVC prefers a branch with this name to an experiment
+        is_clear = not self.baseline or (self.name == self.dvc_name and not commit_of(self.name))
+        return shlex.quote(self.name) if is_clear else self.commit
 
 
 def experiment_ref(commit: str, name: str) -> str:
@@ -130,11 +141,22 @@ def experiment_ref(commit: str, name: str) -> str:
     return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
 
 
+def _unique_names(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Name experiments for users. A key is the name of an experiment in DVC, and the commit from which it started.
+
+    DVC allows a name once for each commit. If several experiments have a name, they are called NAME@COMMIT.
+    """
+    n_of = Counter(name for name, _ in {*keys})
+    digits = next(n for n in count(DIGITS) if len({(name, start[:n]) for name, start in keys}) == len({*keys}))
+    return {(name, start): f"{name}@{start[:digits]}" if n_of[name] > 1 else name for name, start in keys}
+
+
 def experiments() -> list[Revision]:
     """Return all finished DVC experiments of all starting commits, sorted by name."""
     printed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").decode()
-    finished = [Revision(match[3], match[4], match[1] + match[2]) for match in EXPERIMENT.finditer(printed)]
-    return sorted(finished, key=lambda experiment: (experiment.name, experiment.baseline))
+    commits = {(match[3], match[1] + match[2]): match[4] for match in EXPERIMENT.finditer(printed)}
+    names = _unique_names(commits)
+    return [Revision(names[key], commits[key], start, name) for key in sorted(commits) for name, start in [key]]
 
 
 def resolve(name: str) -> Revision:
@@ -146,21 +168,25 @@ def resolve(name: str) -> Revision:
     if name == WORKSPACE:
         return Revision(name, "")
     finished = experiments()
-    namesakes = {experiment.baseline: experiment for experiment in finished if experiment.name == name}
+    plain, _, start = name.rpartition("@")  # of NAME@COMMIT
+    namesakes = {
+        each.baseline: each
+        for each in finished
+        if each.dvc_name == name
+        or (each.dvc_name == plain and each.baseline.startswith(start) and len(start) >= DIGITS)
+    }
     if len(namesakes) > 1:
         for commit in git("rev-list", "HEAD").decode().split():
             if commit in namesakes:
                 return namesakes[commit]
-        choices = " or ".join(
-            f"{each.commit[:10]} (started from commit {start[:7]})" for start, each in namesakes.items()
-        )
-        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name. Use a commit instead: {choices}.")
+        choices = " or ".join(each.name for each in namesakes.values())
+        raise BukvaError(f"{name}: {len(namesakes)} experiments have this name. Use {choices}.")
     if namesakes:
         return next(iter(namesakes.values()))
     if commit := commit_of(name):
-        return Revision(name, commit, next((each.baseline for each in finished if each.commit == commit), ""))
+        return replace(next((each for each in finished if each.commit == commit), Revision("", commit)), name=name)
     for state in unfinished():
-        if state.name == name:
+        if name in (state.name, state.dvc_name):
             has_ended = state.kind in ("failed", "interrupted")
             remedy = "Run it again" if has_ended else "Run `dvc queue start`, or wait until the experiment ends"
             raise BukvaError(f"{name} has no result ({state.why}). {remedy}.")
@@ -179,7 +205,7 @@ def valid_name(name: str) -> str:
 def free_name(name: str) -> str:
     """Return a name for a new experiment: `name`, or this name with a number if an experiment has it."""
     first = valid_name(name)
-    taken = {each.name for each in experiments()} | {each.name for each in unfinished()}
+    taken = {each.dvc_name for each in experiments()} | {each.dvc_name for each in unfinished()}
     return next(free for n in count(1) if (free := first if n == 1 else f"{first}-{n}") not in taken)
 
 
@@ -204,9 +230,10 @@ def why_no_snapshots() -> str:
 class Unfinished:
     """An experiment that has no result yet, or that failed."""
 
-    name: str
+    name: str  # unique (see `_unique_names`)
     commit: str  # in DVC's stash, with the files of the experiment
     why: str  # queued, running, interrupted, failed or, if the cause is known, "failed: CAUSE"
+    dvc_name: str = field(default="", compare=False)
 
     @property
     def kind(self) -> str:
@@ -219,7 +246,7 @@ def unfinished() -> list[Unfinished]:
 
     A failed experiment that was run again and then finished is left out.
     """
-    finished = {(experiment.name, experiment.baseline) for experiment in experiments()}
+    finished = {(each.dvc_name, each.baseline) for each in experiments()}
     with dvc_repo() as repo:
         celery, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
         entries = [(entry, "queued") for entry in celery.iter_queued()]
@@ -231,7 +258,10 @@ def unfinished() -> list[Unfinished]:
         for entry, _ in celery.iter_failed():
             if (entry.name, entry.baseline_rev) not in finished:
                 entries.append((entry, _failed(celery.proc.get(entry.stash_rev))))
-    return sorted(Unfinished(entry.name or entry.stash_rev[:7], entry.stash_rev, why) for entry, why in entries)
+    keys = [(entry.name or entry.stash_rev[:7], entry.baseline_rev) for entry, _ in entries]
+    names = _unique_names({*finished, *keys})
+    pairs = zip(entries, keys, strict=True)
+    return sorted(Unfinished(names[key], entry.stash_rev, why, key[0]) for (entry, why), key in pairs)
 
 
 def _failed(process: Any) -> str:

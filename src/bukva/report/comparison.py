@@ -192,12 +192,11 @@ def more_seeds(comparison: Comparison) -> str:
 
 def _checkout(setting: Setting) -> str:
     """Return a shell command, followed by "&&", that checks out a setting; empty if it is checked out already."""
-    known = {member.result.revision.name: member.result.revision for member in setting.members}
-    revision = known.get(setting.name, setting.result.revision)
+    revision = setting.revision
     if revision.is_workspace:
         return ""
     if revision.baseline:
-        return f"dvc exp apply {revision.name} && "
+        return f"dvc exp apply {revision.for_dvc} && "
     return f"git checkout {revision.name}{f' {PARAMS}' if revision.name == 'HEAD' else ''} && "
 
 

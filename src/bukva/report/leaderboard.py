@@ -1,7 +1,6 @@
 """Print the leaderboard, and convert it to rows of text, sentences and JSON."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -153,7 +152,7 @@ def _describe_winner(winner: Winner, baseline: str) -> str:
     missing = MIN_SEEDS - len(winner.unused_seeds)
     return (
         f"{selection} To measure its gain, train it with {count(missing, 'more seed')} that no other setting has: "
-        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(winner.best.members) + missing}`."
+        f"`dvc exp apply {winner.best.revision.for_dvc} && bukva seeds {len(winner.best.members) + missing}`."
     )
 
 

@@ -268,12 +268,12 @@ _building = threading.Lock()
 def _page(name: str, _: object) -> str:
     if not name:
         return overview(LINKS, served=True)
-    here = f"/runs/{quote(name)}"
-    own_links = [(here, name)] if name != WORKSPACE else []
-    if name in [experiment.name for experiment in experiments()]:
+    here, revision = f"/runs/{quote(name)}", resolve(name)
+    own_links = [(here, revision.name)] if not revision.is_workspace else []
+    if run := revision.dvc_name:
         # in MLflow, the baseline of `make repro` has another name
-        run = name_of_repro(resolve(name).baseline) if name == baseline.NAME else name
-        own_links.append((f"/mlflow?run={quote(run)}", f"{name} in MLflow"))
+        run = name_of_repro(revision.baseline) if run == baseline.NAME else run
+        own_links.append((f"/mlflow?run={quote(run)}", f"{revision.name} in MLflow"))
     return page_of(name, [*LINKS, *own_links], here=here, served=True)
 
 
