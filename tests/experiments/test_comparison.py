@@ -9,7 +9,7 @@ from experiments.made import seeds_of
 from bukva.compare.comparison import compare
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import Revision
-from bukva.report.comparison import more_seeds, sentences
+from bukva.report.comparison import COMMAND, more_seeds, sentences
 
 
 @pytest.fixture
@@ -70,11 +70,11 @@ def test_several_experiments_are_corrected_together(worse):
 @pytest.mark.parametrize(
     ("a", "b", "model", "commands"),
     [
-        ("x", "y", "gpt", ["dvc exp apply x && bukva seeds 5", "dvc exp apply y && bukva seeds 5"]),
-        ("x", "workspace", "gpt", ["bukva seeds 5", "dvc exp apply x && bukva seeds 5"]),
-        ("HEAD", "main", "bigram", ["git checkout HEAD params.yaml && bukva seeds 5 --model bigram",
-                                    "git checkout main && bukva seeds 5 --model bigram"]),
-        ("x", "many", "gpt", ["dvc exp apply x && bukva seeds 5"]),
+        ("x", "y", "gpt", ["dvc exp apply x && bukva seeds 3", "dvc exp apply y && bukva seeds 3"]),
+        ("x", "workspace", "gpt", ["bukva seeds 3", "dvc exp apply x && bukva seeds 3"]),
+        ("HEAD", "main", "bigram", ["git checkout HEAD params.yaml && bukva seeds 3 --model bigram",
+                                    "git checkout main && bukva seeds 3 --model bigram"]),
+        ("x", "many", "gpt", ["dvc exp apply x && bukva seeds 3"]),
     ],
 )  # fmt: skip
 def test_the_command_for_more_seeds_brings_each_side_that_needs_some_into_the_checkout(a, b, model, commands):
@@ -134,11 +134,19 @@ def test_other_arithmetic_shapes_and_tokenizers_are_compared_and_the_output_says
     assert any(line.startswith(sentence) for line in sentences(found))
 
 
+def test_the_proposed_number_of_seeds_gives_a_verdict_and_a_noise_floor(known):
+    n = int(COMMAND.removeprefix("bukva seeds "))
+    for name, heads in (("a", 4), ("b", 8)):
+        seeds_of(known, name, range(n), {"model.n_head": heads})
+    known("c", {"model.n_head": 2}, effect=0.3)
+    assert [each.verdict.method for each in compare(["a0", "b0", "c"], "gpt", "val")] == ["paired", "noise floor"]
+
+
 def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_without_one(known):
     known("a")
     known("b", {"model.n_head": 8}, effect=0.2)
     (found,) = compare(["a", "b"], "gpt", "test")
-    both = "dvc exp apply a && bukva seeds 5 && dvc exp apply b && bukva seeds 5 && dvc queue start"
+    both = "dvc exp apply a && bukva seeds 3 && dvc exp apply b && bukva seeds 3 && dvc queue start"
     assert sentences(found)[0] == f"Cannot tell from one seed each: settings b against a. To add seeds: {both}"
     seeds_of(known, "floor", range(5), {"model.n_head": 2})
     (found,) = compare(["a", "b"], "gpt", "test")

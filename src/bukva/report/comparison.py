@@ -12,7 +12,7 @@ from typing import Any
 from bukva.compare.comparison import Comparison
 from bukva.compare.groups import Setting
 from bukva.compare.statistics.estimate import Estimate, resolved_by
-from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
+from bukva.compare.statistics.settings import MATTERS, MIN_SEEDS, SettingsVerdict
 from bukva.core.params import PARAMS
 from bukva.core.words import count
 from bukva.corpus.cleaning.page import plain
@@ -22,8 +22,7 @@ from bukva.report.terminal import DIGITS, show
 from bukva.tracking.journal import journal_of, save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
-SEEDS = 5  # recommended number of seeds of a setting; enough to estimate the variation between seeds
-COMMAND = f"bukva seeds {SEEDS}"
+COMMAND = f"bukva seeds {MIN_SEEDS}"  # for two settings, enough for a verdict and a noise floor
 NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting that are proposed to the user
 MOST_DIGITS = 9  # maximum number of decimal places of bits
 
@@ -180,11 +179,11 @@ def _digits(estimate: Estimate) -> int:
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return a shell command that trains each of the two settings with more seeds if it has fewer than SEEDS.
+    """Return a shell command that trains each of the two settings with more seeds if it has fewer than MIN_SEEDS.
 
     `bukva seeds` queues trainings of the setting that is checked out, so the setting that already is comes first.
     """
-    few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
+    few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < MIN_SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
     steps = [f"{checkout}{COMMAND}{model}" for checkout in sorted(map(_checkout, few), key=bool)]
     return " && ".join([*steps, "dvc queue start"])

@@ -9,7 +9,7 @@ from bukva.compare.comparison import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
 from bukva.core.words import count
-from bukva.report.comparison import COMMAND, SEEDS, costs, more_seeds, score_of, seconds_of, settings_line
+from bukva.report.comparison import COMMAND, costs, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import show, signed, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
@@ -127,7 +127,9 @@ def sentences(board: Leaderboard) -> list[str]:
             "It is the standard deviation of the difference between two trainings that differ only in the seed."
         )
     else:
-        lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`.")
+        lines.append(
+            f"The noise floor is unknown. To estimate it, train two settings with {MIN_SEEDS} seeds each: `{COMMAND}`."
+        )
     lines += [
         f"{row.setting.name} was not compared with the baseline. {row.refusal}" for row in board.texts[0] if row.refusal
     ]

@@ -79,7 +79,7 @@ def resolved_by(k: int, sd: float, *, paired: bool, text: Part) -> float:
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # fewest degrees of freedom of a noise floor that is used; five seeds of one setting give 4
+MIN_DF = 4  # fewest degrees of freedom of a noise floor that is used; two settings with three seeds each have 4
 
 
 @dataclass(frozen=True)

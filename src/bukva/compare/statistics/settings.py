@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from bukva.compare.statistics.estimate import BY_SIGN, LEVEL, Estimate, Floor, Part, Verdict
 from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_text
 
-MIN_SEEDS = 3
+MIN_SEEDS = 3  # of each setting, for a verdict without a noise floor
 MATTERS = 0.01  # bits per character; smaller differences have no practical importance
 DOUBLED = 2  # factor of the noise floor, because it may be too low for the settings that are compared
 
