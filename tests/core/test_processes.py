@@ -7,6 +7,9 @@ import time
 import psutil
 import pytest
 
+from bukva.core.errors import BukvaError
+from bukva.core.processes import MAX_PORT, listen
+
 STAGE = """
 import time
 time.sleep({seconds})  # the imports of a stage
@@ -40,3 +43,8 @@ def test_a_stage_ends_soon_after_its_dvc_also_if_dvc_ends_while_the_stage_starts
         for process in alive:
             process.kill()
         assert not alive
+
+
+def test_without_a_free_port_there_is_a_sentence():
+    with listen(MAX_PORT), pytest.raises(BukvaError, match=r"No port from 65535 to 65535 can be used\. Give a smaller"):
+        listen(MAX_PORT)

@@ -15,6 +15,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
 from bukva.core.params import PARAMS, read_params
+from bukva.core.processes import MAX_PORT
 from bukva.core.words import count
 from bukva.project.lock import read_lock
 from bukva.project.stages import paths, trained_models
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 ATTENTION, PAGE = Path("reports/attention"), Path("reports/index.html")
-Port = Annotated[int, typer.Option(help="Port of the server. If the port is taken, the next free port is used.")]
+Port = Annotated[
+    int, typer.Option(help="Port of the server. If it is taken, the next free port is used.", min=0, max=MAX_PORT)
+]
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WithTest = Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")]
@@ -144,7 +147,8 @@ def experiments(
 @app.command()
 def seeds(
     n: Annotated[
-        int, typer.Argument(help="Total number of seeds, including seeds that are already trained or queued.")
+        int,
+        typer.Argument(help="Total number of seeds, including seeds that are already trained or queued.", max=1000),
     ],
     model: Model = "gpt",
 ) -> None:

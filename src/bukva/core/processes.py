@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 
 POLL_SECONDS = 0.2
@@ -22,6 +23,7 @@ LIBC = ctypes.CDLL(None)  # loaded here, because nothing may be loaded between f
 SOURCE = Path(__file__).resolve().parents[2]  # the folder that contains package bukva
 LOG = Path(".bukva/mlflow.log")  # output of the processes that outlive a stage; the path is in the original repository
 HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other machines
+MAX_PORT = 65535
 
 
 def end_with_dvc() -> None:
@@ -107,12 +109,11 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on `port`, or on the next free port."""
-    while True:
-        try:
-            return socket.create_server((HOST, port))
-        except OSError:
-            port += 1
+    """Return a socket that listens on `port`, or on the next free port. BukvaError: all of them are taken."""
+    for free in range(port, MAX_PORT + 1):
+        with contextlib.suppress(OSError):
+            return socket.create_server((HOST, free))
+    raise BukvaError(f"No port from {port} to {MAX_PORT} can be used. Give a smaller one with --port.")
 
 
 def free_port(port: int) -> int:
