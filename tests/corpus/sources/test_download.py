@@ -1,11 +1,16 @@
 """Five sources of a corpus give the same kind of collection; a mistake is one sentence that says where it is."""
 
+import gzip
+import lzma
 import os
 import shutil
+import sqlite3
 from collections.abc import Mapping
 from hashlib import sha256 as digest_of
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from corpus.serving import send, serving
 from corpus.sources.formats.made import docx, epub, fb2, jsonl, odt, zipped
@@ -176,6 +181,31 @@ def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) ->
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
     assert noted(target, path=source, extensions=[".py"]) == [f"Read 2 .txt files {words}: {listed}."]
     assert len(texts_in(target)) == 4
+
+
+def test_a_file_whose_content_is_of_another_type_is_left_out_and_its_type_told(source, target, fails, at) -> None:
+    gzip_named_docx, book = gzip.compress(b"x"), zipped(source / "book.txt", docx(""))
+    pq.write_table(pa.table({"text": ["x"]}), source / "table.json")
+    sqlite3.connect(source / "base.md").execute("create table a (b)")
+    write(source, {"a.txt": "x", "b.docx": gzip_named_docx, "c.txt": lzma.compress(b"x"), "d.txt": b"Rar!\x1a\x07\1\0"})
+    write(source, {"e.html": b"\x89PNG\r\n\x1a\n\0", "f.txt": zipped(source / "e", {"x": ""}).read_bytes()})
+    write(source, {"g.epub": b"%PDF-1.4 \0", "h.docx": book.read_bytes()[:-9]})
+    damaged, misnamed, *_ = noted(target, path=source)
+    assert damaged.startswith("Left out 1 file because of errors: books/h.docx (is damaged")
+    words = (
+        "Left out 9 files with the extension of another type; rename or convert such files: books/b.docx (its content"
+    )
+    assert misnamed.startswith(
+        f"{words} is .gz), books/base.md (its content is .sqlite), books/book.txt (its content is"
+    )
+    types = {"c.txt": "xz", "d.txt": "rar", "e.html": "png", "f.txt": "zip", "g.epub": "pdf", "table.json": "parquet"}
+    for name, real in types.items():
+        assert f"books/{name} (its content is .{real})" in misnamed
+    assert list(texts_in(target).values()) == ["x"]
+    shutil.rmtree(target)
+    fails(r"^local: no file has readable text\. Left out 1 file .* \(its content is \.docx\)\.$", path=book)
+    get(target, **at("/table", (source / "table.json").read_bytes()))
+    assert list(texts_in(target).values()) == ["x"]
 
 
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:

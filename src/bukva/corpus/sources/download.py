@@ -12,12 +12,11 @@ from bukva.core.files import atomic_folder, sha256
 from bukva.core.schema import DATASET, Download
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, fetch_dataset, obtain
-from bukva.corpus.sources.formats import conversion, reader_of_zip
+from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import printable
 from bukva.corpus.sources.works import Reading, Texts, texts_at, texts_in_folder, texts_of_file
 from bukva.text.collection import MISSING, write_collection
 
-PDF = b"%PDF-"
 REGISTRY = Path(__file__).with_name("sources.yaml")
 
 
@@ -67,7 +66,7 @@ def _texts(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes,
         case "url":
             file = folder / _file_name(params.url)
             fetch(params.url, file, on_bytes, params.sha256)
-            if reader := reader_of_zip(file):
+            if reader := READERS.get(real_extension(file)):
                 return texts_of_file(file, file.name, reading, reader)
             return _in_archive(file, scratch, reading, note) if is_archive(file) else _downloaded_file(file, reading)
         case "huggingface":
@@ -90,8 +89,7 @@ def _file_name(url: str) -> str:
 
 
 def _downloaded_file(file: Path, reading: Reading) -> Texts:
-    with file.open("rb") as content:
-        name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
+    name = file.name if conversion(file.name) else f"{file.name}{real_extension(file)}"
     if not reading.reader(Path(name)) and (command := conversion(name)):
         advice = f"Download the file, convert it with `{command}`, and read the result with download.corpus=local."
         raise BukvaError(f"{file.name}: files of this type cannot be read. {advice}")

@@ -17,12 +17,13 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import resolve_existing
 from bukva.core.messages import one_or_another, shorten
 from bukva.core.words import count
-from bukva.corpus.sources.formats import READERS, conversion
+from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
 Texts = Iterator[tuple[Document, str]]
+MISNAMED = "files_misnamed"
 INFO = "info.csv"  # gives the years of the works in its folder; years are optional, so errors in it are only counted
 SPECIAL = "is a pipe, a socket or a device"
 TYPES = one_or_another(list(READERS))  # the extensions of all types that are read, as words for a message
@@ -37,6 +38,7 @@ AS_PLAIN = "to read such files as plain text, add their extension to download.ex
 KINDS = {
     "files_without_text": ("file", "Left out {} without text"),
     "files_unreadable": ("file", "Left out {} because of errors"),
+    MISNAMED: ("file", "Left out {} with the extension of another type; rename or convert such files"),
     "bad_rows": ("row", "Left out {} of tables because of errors"),
     "files_in_detected_encoding": ("file", "Read {} in a detected encoding (download.encoding)"),
     "files_with_names_inside": ("file", "Found an author, title or year that paths and info.csv do not contain in {}"),
@@ -181,8 +183,18 @@ def _texts_in_file(file: TextFile, reading: Reading, read: Reader, document: Doc
                 reading.add("files_with_names_inside", f"{printable(name)} ({', '.join(added)})")
         if text is None:  # a table without rows
             raise BadTextError(name, *EMPTY)
+    except BadTextError as error:
+        reading.leave_out(_misnamed(file) or error)
     except BukvaError as error:
         reading.leave_out(error)
+
+
+def _misnamed(file: TextFile) -> BadTextError | None:
+    """Return an error for a file whose content is of another type than its extension, or None."""
+    real = real_extension(file.path)
+    if not real or file.path.name.lower().endswith(real):
+        return None
+    return BadTextError(file.display_name, f"its content is {real}", "Give it this extension or convert it", MISNAMED)
 
 
 def _document_of(text: Text, file: Document, path: str) -> Document:
