@@ -80,15 +80,22 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
         ("code/deep/two.py", "2", "22", "code has changed since stage train-gpt ran"),
         ("data/sample/a.txt", "text", "words", "data/sample has changed since stage split ran"),
         ("reports/metrics.json", "val", "Val", "reports/metrics.json differs from the file recorded in dvc.lock"),
+        ("reports/metrics.json", "", "", "reports/metrics.json is missing, but is recorded in dvc.lock"),
+        (
+            "dvc.lock",
+            "path: reports/metrics.json",
+            "path: metrics.json",
+            "dvc.lock has no record of reports/metrics.json",
+        ),
     ],
 )
 def test_a_checkout_or_a_commit_that_was_not_run_as_it_stands_is_refused(project, file, old, new, reason):
-    project.edit(file, old, new)
+    project.edit(file, old, new) if new else (project.folder / file).unlink()
     assert problem("workspace") == reason
     with pytest.raises(BukvaError) as error:
         results_of(["workspace"])
     assert str(error.value) == f"workspace: {reason}. Run `dvc repro`."
-    if file == "params.yaml":
+    if not file.startswith(("code", "data")):  # which are compared with the files of the checkout only
         project.commit("not run")
         assert problem("HEAD") == reason
 

@@ -136,7 +136,7 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
         revision=revision,
         params=params,
         lock=lock,
-        metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # an old commit may have the metrics elsewhere
+        metrics=json.loads(files[paths()["metrics"]]),
         curves={name: _curve(content.decode()) for name, content in curves.items() if content},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
     )
@@ -151,14 +151,18 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid."""
     if not params:
         return f"{PARAMS} is missing or not valid"
-    if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():
+    if STAGE not in lock:
         return f"stage {STAGE} has not run"
+    needed = [paths()[name] for name in ("scores", "score_table", "metrics")]
+    needed += [model.curve.as_posix() for model in trained_models().values() if model.stage in lock]
+    if missing := [path for path in needed if path not in outputs(lock)]:
+        return f"{LOCK} has no record of {missing[0]}"
     now = digests(all_sources(STAGE, lock)) if revision.is_workspace else {}
     if changed := next(changes(STAGE, lock, flatten(params), now), ""):
         return changed
     for path, md5 in outputs(lock).items():  # a failed experiment still has the scores of the commit it started from
         if path in files and hashlib.md5(files[path]).hexdigest() != md5:
-            return f"{path} differs from the file recorded in {LOCK}"
+            return f"{path} {'differs from the file' if files[path] else 'is missing, but is'} recorded in {LOCK}"
     return ""
 
 
