@@ -1,17 +1,21 @@
 """The leaderboard: order, verdicts, luck, and what has no result."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import vl_convert
 from experiments.made import seeds_of
+from lxml import html
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare.comparison import leaderboard
 from bukva.compare.records import looks_at_test
-from bukva.compare.statistics.settings import expected_luck
+from bukva.compare.statistics.settings import MATTERS, expected_luck
 from bukva.core.errors import BukvaError
+from bukva.report import page
 from bukva.report.leaderboard import print_leaderboard, sentences, table, to_json
 
 HEADS = {"b": 1, "c": 2, "d": 8}
@@ -159,3 +163,85 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
         BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline\. Run `make repro`"
     ):
         leaderboard("HEAD", "gpt")
+
+
+# ---- the chart of the verdicts
+
+
+def drawn(board):
+    """What the chart has drawn: its zone, settings and trainings, its x axis and all words."""
+    chart = page.differences(board)
+    data = list(chart["datasets"].values())
+    [zone], settings, trainings = (next(rows for rows in data if key in rows[0]) for key in ("zero", "verdict", "seed"))
+    svg = vl_convert.vegalite_to_svg(chart | {"width": 600, "autosize": "pad"})
+    return SimpleNamespace(
+        zone=(zone["difference"], zone["zero"], zone["high"]),
+        settings=settings,
+        trainings=trainings,
+        domain=chart["layer"][0]["encoding"]["x"]["scale"]["domain"],
+        words=re.findall(r">([^<]+)</t(?:ext|span)>", svg),
+    )
+
+
+def test_the_chart_has_the_numbers_and_the_order_of_the_verdicts(known):
+    sweep(known, [0.3, -0.03, 0.001], seeds=(1, 2, 3))
+    for heads in (16, 17):  # alone, each of them would be probably better
+        known(f"one {heads}", {"model.n_head": heads}, effect=-0.03)
+    board = leaderboard("HEAD", "gpt")
+    [rows], found, mean = board.texts, drawn(board), board.baseline.mean("val")
+    assert found.zone == (-MATTERS, 0, MATTERS)
+    assert found.domain[0] <= -MATTERS
+    assert [each["setting"].split(" (")[0] for each in found.settings] == [row.setting.name for row in rows]
+    assert found.trainings == [
+        {"row": number, "seed": each.seed, "difference": each.result.metrics["gpt"]["val"] - mean}
+        for number, row in enumerate(rows)
+        for each in row.setting.members
+    ]
+    said = set()
+    for row, one in zip(rows, found.settings, strict=True):
+        assert {one["setting"], one["verdict"]} <= set(found.words)
+        numbers = [one[key] for key in ("difference", "low", "high")]
+        if row.setting is board.baseline:
+            assert numbers == [0, 0, 0]
+            continue
+        verdict = row.comparison.verdict
+        assert numbers == [verdict.difference, *verdict.estimate.interval]
+        assert one["verdict"] == verdict.verdict
+        if verdict.verdict != "no difference that matters":
+            assert (one["least"] <= 0 <= one["most"]) == (verdict.verdict == "cannot tell")
+            assert one["high"] < 0 or one["low"] > 0
+        said.add(verdict.verdict)
+    assert said == {"worse", "better", "no difference that matters", "cannot tell"}
+
+
+def test_an_unknown_interval_is_a_dashed_line_and_the_interval_of_the_text_is_not_drawn(known):
+    known("HEAD")
+    known("other", {"model.n_head": 1}, effect=0.03)
+    found = drawn(leaderboard("HEAD", "gpt"))
+    assert [[each["low"], each["high"]] for each in found.settings] == [[0, 0], [None, None]]
+    assert found.settings[1]["verdict"] == "cannot tell"
+
+
+def test_a_setting_that_failed_does_not_squeeze_the_others(known):
+    known("HEAD")
+    for number, effect in enumerate((0.02, -0.03, 0.04, 1.5)):
+        known(f"other{number}", {"model.n_head": 5 + number}, effect=effect)
+    found = drawn(leaderboard("HEAD", "gpt"))
+    assert found.domain[1] < 0.2
+    failed = found.settings[-1]
+    assert (failed["shown"], failed["mark"]) == (found.domain[1], "triangle-right")
+    assert f"+{failed['difference']:.3f}" in found.words
+
+
+def test_only_what_has_a_verdict_has_a_chart_of_verdicts_and_it_comes_before_the_table(known, monkeypatch):
+    monkeypatch.setattr(page, "default_baseline", lambda: "HEAD")
+    known("HEAD")
+    known("easier", {"download.corpus": "tinyshakespeare"}, effect=-2.0, about=OTHER)
+    known("window", {"model.n_head": 1}, about={"window": {"length": 32, "stride": 16, "context": "own work"}})
+    charts = "//figure/@data-chart"
+    assert html.fromstring(page.overview([])).xpath(charts) == ["losses", "losses"]
+    known("other", {"model.n_head": 2}, effect=0.1)
+    made = html.fromstring(page.overview([]))
+    assert made.xpath(charts) == ["differences", "losses", "losses"]
+    assert made.xpath("//figure[@data-chart='differences']/following-sibling::div//table")
+    assert [each["setting"] for each in drawn(leaderboard("HEAD", "gpt")).settings] == ["HEAD", "other"]

@@ -41,11 +41,11 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     specs = {strange: {"title": strange}}
     row = {"names": [(strange, "/"), (strange, "")], "n_seeds": 2, "scores": [strange], "verdict": ("", strange),
            "changed": [strange], "cost": strange}  # fmt: skip
-    shown = {"name": strange, "best": strange, "rows": [row], "scores": specs[strange], "losses": specs}
+    shown = {"name": strange, "best": strange, "rows": [row], "differences": specs[strange], "losses": specs}
     made = page.render(
         "experiments.html.j2", title=strange, subtitle=strange, served=True, links=[("/", strange)], here="/",
-        tries={"sentence": strange, "chart": specs[strange]},
-        split="val", cards=[(strange, strange, strange, strange)], texts=[shown], sentences=[f"`{strange}`"],
+        tries={"sentence": strange, "chart": specs[strange]}, split="val",
+        matters=strange, cards=[(strange, strange, strange, strange)], texts=[shown], sentences=[f"`{strange}`"],
     )  # fmt: skip
     assert strange not in made
     parsed = html.fromstring(made)
@@ -53,7 +53,7 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     assert parsed.xpath("//h1")[0].text == parsed.xpath("//option")[0].text == strange
     assert [link.text for link in parsed.xpath("//*[@aria-current='page']")] == [strange]
     drawn = parsed.xpath("//script[@type='application/json']")
-    assert [json.loads(each.text) for each in drawn] == [[{"title": strange}]] * 3  # scores, losses, tries
+    assert [json.loads(each.text) for each in drawn] == [[{"title": strange}]] * 3  # differences, losses, tries
 
 
 @pytest.mark.parametrize(("kind", "split"), [*itertools.product(KINDS, SPLITS)])

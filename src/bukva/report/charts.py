@@ -4,10 +4,14 @@ Texts and lines have the text color of the page (currentColor). Column `colour` 
 row; tooltips show all other columns.
 """
 
+import json
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
+
+from bukva.compare.statistics.settings import MATTERS
 
 Spec = dict[str, Any]
 # By default, Altair refuses data of more than 5,000 rows. The attention weights of eight heads per layer have more.
@@ -20,6 +24,9 @@ SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
 # Colors by key in scores.json. A model or baseline without an entry here has the color of its kind in COLORS.
 MODELS = {"gpt": GPT_COLOR, "bigram": "#3fa35f"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
+GOOD, BAD = "#2f9e62", "#d64a63"  # verdicts with a direction
+FAR = 3  # the axis of differences ends at this multiple of the median interval; a triangle marks what is beyond
+MARKS = ("circle", "triangle-right", "triangle-left")  # of a point on the axis, beyond its end, before its start
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # smallest bits of a character with the CSS class .b1, ..., .b6 of page.css
 ROW = 24  # height of a row of a chart in pixels
@@ -29,24 +36,63 @@ TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks; a chart narrower 
 BEGINNING = 0.3  # fraction of a training whose losses are not shown, because they are much higher than later losses
 FONT_SIZE = 13  # pixels; the text of a page has 16
 # number formats of tooltips by column
-FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "value": "+.3f", "weight": ".2f"}
+FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "weight": ".2f"}
+FORMATS |= {"difference": "+.3f", "value": "+.3f", "least": ".3f", "most": ".3f"}
+
+
+def differences(rows: pd.DataFrame, trainings: pd.DataFrame) -> Spec:
+    """Draw the difference of each setting from the baseline, and its trainings as small dots.
+
+    The columns of `rows` are `setting`, `verdict`, `difference`, `low` and `high` (its interval; NaN if unknown),
+    `least` and `most` (its corrected interval), and `colour`. Those of `trainings` are `row`, `seed` and `difference`.
+    """
+    bounds, labels = rows[["difference", "least", "most"]], rows[["setting", "verdict"]].to_numpy().tolist()
+    far = max(FAR * bounds.abs().max(axis=1).median(), 10 * MATTERS)
+    reached = [-MATTERS, MATTERS, *bounds.stack(), *trainings["difference"]]
+    domain = max(-far, min(reached)), min(far, max(reached))
+    shown = rows["difference"].clip(*domain)
+    beyond = np.sign(rows["difference"] - shown).astype(int)
+    drawn = rows.assign(row=rows.index, shown=shown, mark=[MARKS[side] for side in beyond])
+    two_lines = alt.Axis(
+        labelExpr=f"{json.dumps(labels)}[datum.value]", labelLineHeight=FONT_SIZE + 3, labelOffset=-FONT_SIZE / 2
+    )
+    x_axis = alt.Axis(labelExpr="datum.value ? format(datum.value, '+~g') : '0'", tickCount=TICKS, labelSeparation=2)
+    title = [BITS, "against the baseline", "(left is better)"]
+    x = alt.X("difference:Q", scale=alt.Scale(domain=domain, nice=False, padding=24), axis=x_axis, title=title)
+    y = alt.Y("row:O", title=None, axis=two_lines)
+    zone = alt.Chart(pd.DataFrame([{"difference": -MATTERS, "high": MATTERS, "zero": 0}]))
+    base = alt.Chart(drawn).encode(y=y, color=alt.Color("colour:N", scale=None, legend=None))
+    points, dots = base.encode(x="shown:Q"), alt.Chart(trainings).encode(x=x, y=y)
+    chart = alt.layer(
+        zone.mark_rect(color=COLORS["counted"], opacity=0.2).encode(x=x, x2="high:Q"),
+        zone.mark_rule(color="currentColor").encode(x="zero:Q"),
+        base.transform_filter("!isValid(datum.low)").mark_rule(strokeDash=[4, 6], opacity=0.7),
+        base.mark_rule(strokeWidth=1.5, clip=True).encode(x="least:Q", x2="most:Q"),
+        base.mark_rule(strokeWidth=4, clip=True).encode(x="low:Q", x2="high:Q"),
+        points.mark_point(filled=True, size=90, opacity=1).encode(
+            shape=alt.Shape("mark:N", scale=None), tooltip=tooltips(rows)
+        ),
+        points.transform_filter("datum.difference")
+        .mark_text(dy=-12)
+        .encode(text=alt.Text("difference:Q", format=FORMATS["difference"]), color=alt.value("currentColor")),
+        dots.mark_point(filled=True, size=14, yOffset=10, opacity=0.7, color="currentColor", clip=True).encode(
+            tooltip=tooltips(trainings[["seed", "difference"]])
+        ),
+    )
+    return to_spec(chart.properties(height=2 * ROW * len(rows)), "Differences from the baseline with 95 % intervals.")
 
 
 def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
     """Draw a dot plot with one line per label, in the order of the rows. The x axis has the title `title`.
 
-    The columns are `label`, `colour`, `bits`, and optionally `low` and `high`, the interval that a gray bar spans.
-    Without them, the bar spans all dots of the line.
+    The columns are `label`, `colour`, `bits`, and `low` and `high`, the interval that a gray bar spans.
     """
-    labels = rows["label"].unique().tolist()
+    labels = rows["label"].tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
-    low, high = ("low", "high") if "low" in rows else ("bits", "bits")
     lines = base.mark_rule(color=COLORS["counted"], opacity=0.5, strokeWidth=3).encode(
-        x=alt.X(f"min({low}):Q", title=""), x2=f"max({high}):Q"
+        x=alt.X("low:Q", title=""), x2="high:Q"
     )
-    start, end = rows[low].min(), rows[high].max()
-    around = {"domain": [start - 0.05, end + 0.05]} if start == end else {}  # an empty domain has a single, wrong tick
-    scale = alt.Scale(zero=False, nice=False, padding=12, **around)
+    scale = alt.Scale(zero=False, nice=False, padding=12)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
         color=alt.Color("colour:N", scale=None, legend=None),

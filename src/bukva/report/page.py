@@ -15,6 +15,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from bukva.compare.comparison import SPLIT, Leaderboard, Row, leaderboard
 from bukva.compare.judge import read_ledger
 from bukva.compare.results import default_baseline
+from bukva.compare.statistics.settings import MATTERS
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256, write_text
 from bukva.core.words import count
@@ -95,9 +96,6 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.texts[0] if not row.refusal]
     best, name = ranked[0].setting, board.baseline.name
-    mean = best.mean(SPLIT)
-    difference, verdict = board_text.verdict_of(ranked[0], board)
-    gain = f"bits compared with {name}" if difference else f"{name} itself is the best"
     many = f"Best of {len(ranked)}: " if len(ranked) > 1 else ""
     return render(
         "experiments.html.j2",
@@ -108,10 +106,10 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
         here=here,
         served=served,
         split=SPLIT,
-        cards=[
-            *sections.score_cards("Best score", mean, f", by {best.name}", best.result.metrics[MODEL].get("accuracy")),
-            ("Against the baseline", difference or f"{mean:.3f}", gain, verdict),
-        ],
+        matters=MATTERS,
+        cards=sections.score_cards(
+            "Best score", best.mean(SPLIT), f", by {best.name}", best.result.metrics[MODEL].get("accuracy")
+        ),
         texts=[_text(board, rows, served=served) for rows in board.texts],
         sentences=board_text.sentences(board),
         tries=judged_tries(),
@@ -131,31 +129,42 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
     lines = board_text.as_text(board, rows)
     for line in lines:
         line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
-    scores = pd.DataFrame(
-        {
-            "label": row.setting.name,
-            "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
-            "seed": member.seed,
-            "colour": charts.GPT_COLOR,
-            "bits": bits,
-        }
-        for row in rows
-        for member, bits in zip(row.setting.members, row.setting.scores(SPLIT), strict=True)
-    )
     # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
     losses = pd.DataFrame(
         {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for row, color in zip(rows, charts.SERIES, strict=False)
         for step, chars, nats in row.setting.result.curves[MODEL]
     )
-    described = f"Scores of {count(len(rows), 'setting')} on {SPLIT}, by seed."
     return {
         "name": board_text.text_name(rows),
         "best": "" if lines[0]["verdict"] else board_text.best_of(rows),
         "rows": lines,
-        "scores": charts.dots(scores, f"{charts.BITS} on {SPLIT}", described),
+        "differences": differences(board) if rows is board.texts[0] else None,
         "losses": charts.curves(losses),
     }
+
+
+def differences(board: Leaderboard) -> charts.Spec | None:
+    """Return a chart of all verdicts in the order of the table, or None without a comparison."""
+    rows, trainings, mean = list[list[Any]](), list[dict[str, Any]](), board.baseline.mean(SPLIT)
+    for row in board.texts[0]:
+        scores, label = row.setting.scores(SPLIT), f"{score_of(row.setting, SPLIT)} bits"
+        numbers = [0.0] * 5
+        if row.comparison:
+            verdict = row.comparison.verdict
+            label, estimate = verdict.verdict, verdict.estimate
+            intervals = [*estimate.interval, *estimate.interval_at(verdict.level)] if estimate else [None] * 4
+            numbers = [verdict.difference, *intervals]
+        elif row.refusal:
+            continue
+        seeds = zip(row.setting.seeds, scores, strict=True)
+        trainings += [{"row": len(rows), "seed": seed, "difference": score - mean} for seed, score in seeds]
+        name = row.setting.name + (f" ({len(scores)} seeds)" if len(scores) > 1 else "")
+        color = charts.GOOD if "better" in label else charts.BAD if "worse" in label else charts.COLORS["counted"]
+        rows.append([name, label, *numbers, color])
+    columns = ["setting", "verdict", "difference", "low", "high", "least", "most", "colour"]
+    table = pd.DataFrame(rows, columns=columns)
+    return charts.differences(table, pd.DataFrame(trainings)) if len(rows) > 1 else None
 
 
 # ---- HTML

@@ -137,6 +137,10 @@ def test_a_sweep_says_cannot_tell_of_what_may_be_luck():
     together = correct(alone)
     assert {verdict.compared for verdict in together} == {7}
     assert [verdict.p for verdict in together] == holm([verdict.p for verdict in alone])
+    for each in together:
+        low, high = each.estimate.interval_at(each.level)
+        assert (low > 0 or high < 0) == (each.p < 0.05)
+    assert {each.level for each in alone} == {0.05}
     assert (together[0].verdict, together[4].verdict) == ("better", "worse")
     lost = [before.p for before, after in zip(alone, together, strict=True) if before.verdict != after.verdict]
     assert lost

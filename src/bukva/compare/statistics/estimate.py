@@ -44,7 +44,10 @@ class Estimate:
     @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper bound of the 95 % confidence interval."""
-        margin = float(stdtrit(self.df, 1 - LEVEL / 2)) * self.se
+        return self.interval_at(LEVEL)
+
+    def interval_at(self, level: float) -> tuple[float, float]:
+        margin = float(stdtrit(self.df, 1 - level / 2)) * self.se
         return self.difference - margin, self.difference + margin
 
     @property

@@ -59,6 +59,11 @@ class SettingsVerdict:
     seed_sd: float | None  # standard deviation between seeds: of a score, or of a difference if paired
     text: TextVerdict  # verdict on the trained models, from their mean losses over these seeds
 
+    @property
+    def level(self) -> float:
+        """Significance level after the correction: the interval at this level excludes 0 only if `p` is below 0.05."""
+        return LEVEL * (self.estimate.p / self.p) if self.estimate and self.p else LEVEL
+
     def to_json(self) -> dict[str, Any]:
         estimate = self.estimate.to_json() if self.estimate else None
         text = {**asdict(self.text), "estimate": self.text.estimate.to_json()}
