@@ -1,5 +1,6 @@
 """The page that `dvc plots` writes, in a browser."""
 
+import json
 import subprocess
 import sys
 
@@ -32,3 +33,9 @@ def test_vega_comes_from_the_environment_and_from_the_web_only_where_it_is_not_i
         (tmp_path / ".venv" / "vega.js").write_bytes(script)
         with opened(browser, f"file://{page}") as shown:
             expect(shown.locator("#chart svg.marks")).to_have_count(1)
+
+
+def test_the_scores_of_several_experiments_are_in_panels_of_their_own():
+    chart = json.loads((ROOT / ".dvc/plots/scores.json").read_text(encoding="utf-8"))
+    del chart["encoding"]["tooltip"]
+    assert [name for name, channel in chart["encoding"].items() if channel["field"] == "rev"] == ["row"]

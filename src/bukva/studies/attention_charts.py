@@ -156,20 +156,13 @@ def leak(numbers: dict[str, Any]) -> Spec:
     inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
     losses = inside.melt("step", var_name="model", value_name="bits")
     losses["colour"] = losses["model"].map(models)
-    after = pd.DataFrame({"model": name, "bits": leaked[name]["out_of_sight"]} for name in models)
-    color, text = colors(losses, "model"), alt.Text("bits:Q", format=".2f")
-    y = alt.Y("bits:Q", title=f"{BITS}, on val")
-    lines = alt.Chart(losses).encode(x=alt.X("step:Q", title="updates"), y=y, color=color)
-    ends = lines.transform_filter(f"datum.step == {leaked['steps'][-1]}").mark_text(dx=-4, dy=-10, align="right")
-    bars = alt.Chart(after).encode(x=alt.X("model:N", title=None, axis=UPRIGHT), y=y, color=color)
     size = f"{leaked['n_layer']} blocks, windows of {leaked['block_size']} {numbers['unit']}s"
-    left = (lines.mark_line() + ends.encode(text=text)).properties(
-        width=440, height=260, title=f"targets inside the window ({size})"
+    base = alt.Chart(losses, width=440, height=260, title=f"targets inside the window ({size})").encode(
+        x=alt.X("step:Q", title="updates"), y=alt.Y("bits:Q", title=f"{BITS}, on val"), color=colors(losses, "model")
     )
-    right = (bars.mark_bar() + bars.mark_text(dy=-8).encode(text=text)).properties(
-        width=180, height=260, title="the target after the window"
-    )
-    return to_spec(alt.hconcat(left, right), "Losses with and without the mask.", wide=False)
+    ends = base.transform_filter(f"datum.step == {leaked['steps'][-1]}").mark_text(dx=-4, dy=-10, align="right")
+    lines = base.mark_line() + ends.encode(text=alt.Text("bits:Q", format=".2f"))
+    return to_spec(lines, "Losses with and without the mask.", wide=False)
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
