@@ -5,6 +5,7 @@ from bukva.core.progress import transfer_bar
 from bukva.core.schema import author_word
 from bukva.core.words import count
 from bukva.corpus.sources.download import download
+from bukva.corpus.sources.works import check_for_dvc
 from bukva.text.collection import TABLE
 
 
@@ -15,6 +16,7 @@ def main() -> None:
     """
     with stage.opened("download") as run:
         chosen, raw = run.params.download, run.path("raw")
+        check_for_dvc("download.path", chosen.path)  # DVC reads it again after the stage
         with transfer_bar(f"download {chosen.corpus}") as show:
             counts = download(chosen, raw, show, note=print)
         author = author_word(chosen.corpus)

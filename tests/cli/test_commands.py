@@ -167,22 +167,35 @@ def test_check_names_a_path_that_dvc_would_not_find(bukva, tmp_path, old, new, s
     assert (status, said.startswith(f"params.yaml, {sentence}")) == (1, True), said
 
 
-def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(bukva, tmp_path):
+SPECIAL = "is a pipe, a socket or a device. Remove it"
+LINK = "is a link to a folder, whose files DVC does not see. Replace it with a copy of the folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "why"),
+    [
+        ("c.txt", os.mkfifo, SPECIAL),
+        ("c.txt", lambda path: path.symlink_to("/dev/zero"), SPECIAL),
+        (".c", lambda path: path.symlink_to("nowhere"), "is a broken link. Remove it"),
+        ("c.txt", lambda path: path.symlink_to("c.txt"), "is a broken link. Remove it"),
+        ("c", lambda path: path.symlink_to(".."), LINK),
+        ("\udce0.txt", Path.touch, "the file name is not UTF-8. Rename the file"),
+        (".dvcignore", Path.touch, "DVC does not allow this file in a folder that it reads. Remove it"),
+    ],
+    ids=range(7),
+)
+def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(bukva, tmp_path, name, make, why):
     fill(tmp_path)
     books = tmp_path / "data" / "sample"
-    (books / "c").mkdir()
+    for folder in ("b", ".git"):
+        (books / folder).mkdir()
     (books / "a.txt").unlink()
     (books / "a.txt").symlink_to(tmp_path / "params.yaml")
-    (books / "d").symlink_to(tmp_path)
+    (books / ".git" / "ignored by DVC").symlink_to("nowhere")
     assert bukva("check")[0] == 0
-    os.mkfifo(books / "c" / "b.txt")
-    assert bukva("check")[2] == "data/sample/c/b.txt: is a pipe, a socket or a device. Remove it.\n"
-    (books / "c" / "b.txt").unlink()
-    (books / ".b").symlink_to("nowhere")
-    assert bukva("check")[2] == "data/sample/.b: is a broken link. Remove it.\n"
-    (books / ".b").unlink()
-    Path(os.fsdecode(os.fsencode(books) + b"/\xe0.txt")).touch()
-    assert bukva("check")[2] == "data/sample/\\udce0.txt: the file name is not UTF-8. Rename the file.\n"
+    make(books / "b" / name)
+    status, _, said = bukva("check")
+    assert (status, said) == (1, f"data/sample/b/{ascii(name)[1:-1]}: {why}.\n")
 
 
 @pytest.mark.parametrize(("folder", "odd"), [("a b'c\"&%20[1];@", ""), ("мой", "й м о"), ("a?b", "?"), ("a#ü", "# ü")])

@@ -47,6 +47,14 @@ def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(pr
             printed(stage, sample={"prompts": ["Ωмега"]}, train_gpt={"processes": 2})
 
 
+def test_download_refuses_what_dvc_cannot_read_after_the_stage(printed, tmp_path):
+    printed("download", {"a.txt": WORK})
+    (tmp_path / "books" / "link.txt").symlink_to("nowhere")
+    for corpus in ("local", "url"):  # DVC reads download.path in any case
+        with pytest.raises(ParamsError, match=r"^books/link\.txt: is a broken link\. Remove it\.$"):
+            printed("download", download={"corpus": corpus, "url": "http://127.0.0.1:1/a.txt", "sha256": "0" * 64})
+
+
 def test_clean_says_how_much_each_rule_removed_and_which_works_lose_most_to_the_marks_of_publishers(printed):
     printed("download", {"a.txt": "Раз,\n\n\nдва. To be, or not to be.\n"})
     said = printed("clean", clean={"rules": "notes"})

@@ -25,7 +25,8 @@ from bukva.text.collection import MISSING, Document
 Texts = Iterator[tuple[Document, str]]
 MISNAMED = "files_misnamed"
 INFO = "info.csv"  # gives the years of the works in its folder; years are optional, so errors in it are only counted
-SPECIAL = "is a pipe, a socket or a device"
+UNREADABLE = "cannot be read. Check its permissions"
+IGNORED_BY_DVC = {".dvc", ".git", ".hg"}
 TYPES = one_or_another(list(READERS))  # the extensions of all types that are read, as words for a message
 EMPTY = "contains no text", "Add text or remove the file", "files_without_text"  # why, advice, kind of BadTextError
 # A message names the first NAMED files or rows of a kind. It also names the first one of each further reason, encoding
@@ -140,8 +141,6 @@ def texts_at(path: str, reading: Reading) -> Texts:
         why = "does not exist"
     elif location.is_dir():
         return texts_in_folder(location, path, reading)
-    elif _is_special(location):
-        why = SPECIAL
     elif reading.reader(location):
         return texts_of_file(location, path, reading)
     elif command := conversion(path):
@@ -226,7 +225,7 @@ def texts_in_folder(
     `folders` are the paths below `root` that are read, and `encodings` those of files that are not in the encoding of
     `reading`, by path below `root`. Without `levels`, folders become part of the name of a work.
     """
-    files = [file for folder in folders for file in _files(root / folder, reading)]
+    files = [file for folder in folders for file in _files(root / folder)]
     years: dict[tuple[Path, str], str | None] = {}  # by folder and name of the work
     for info in (file for file in files if file.name == INFO):
         read = _years(reading.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), reading)
@@ -286,25 +285,11 @@ def nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _files(root: Path, reading: Reading) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[Path]:
     """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name)."""
-
-    def leave_out(error: OSError) -> None:
-        why = f"cannot be read ({error.strerror})"
-        reading.leave_out(BadTextError(str(error.filename), why, "Check the folder"))
-
-    seen = set[str]()
-    for folder, folders, files in os.walk(root, onerror=leave_out, followlinks=True):
-        if (here := os.path.realpath(folder)) in seen:
-            folders.clear()
-            continue
-        seen.add(here)
+    for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in sorted(Path(folder, name) for name in files if not name.startswith((".", "~$"))):
-            if _is_special(file):
-                reading.leave_out(BadTextError(str(file), SPECIAL, "Remove it"))
-            else:
-                yield file
+        yield from sorted(Path(folder, name) for name in files if not name.startswith((".", "~$")))
 
 
 def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
@@ -318,15 +303,6 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
     return Document(category, author, "/".join(work), year)
 
 
-def _is_special(path: Path) -> bool:
-    """Return whether `path` is a pipe, a socket or a device. Reading from such a file may block forever."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
 def _check_name(path: str, display_name: str) -> None:
     try:
         path.encode()
@@ -335,15 +311,37 @@ def _check_name(path: str, display_name: str) -> None:
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Raise a BukvaError if DVC cannot read all files below the path in the parameter `key` before it runs a stage."""
+    """Raise a ParamsError if DVC cannot read everything below the path in the parameter `key`, a dependency."""
     if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         home = " Write your home directory in full, because DVC does not expand ~." if path.startswith("~") else ""
         why = "does not exist. DVC needs it even if no stage reads it."
         raise ParamsError(f"params.yaml, {key}: {shorten(path)} {why}{home}")
-    below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in sorted(folders + files))
-    for entry in (Path(path), *below):
-        _check_name(str(entry), str(entry))
-        if _is_special(entry):
-            raise BadTextError(str(entry), SPECIAL, "Remove it")
-        if entry != Path(path) and not entry.exists():
-            raise BadTextError(str(entry), "is a broken link", "Remove it")
+    below = list[Path]()
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(set(folders) - IGNORED_BY_DVC)
+        below += (Path(folder, name) for name in sorted(folders + files))
+    for entry in below or [Path(path)]:
+        if why := _fault_for_dvc(entry):
+            raise ParamsError(f"{printable(str(entry))}: {why}.")
+
+
+def _fault_for_dvc(path: Path) -> str:
+    """Return why DVC cannot read a file or folder and what to do, or ""."""
+    try:
+        str(path).encode()
+        mode = path.stat().st_mode
+    except UnicodeEncodeError:
+        return "the file name is not UTF-8. Rename the file"
+    except PermissionError:
+        return UNREADABLE
+    except OSError:
+        return "is a broken link. Remove it"
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # DVC would wait forever for a pipe
+        return "is a pipe, a socket or a device. Remove it"
+    if not os.access(path, os.R_OK):
+        return UNREADABLE
+    if path.is_symlink() and stat.S_ISDIR(mode):  # an edit behind the link would not repeat any stage
+        return "is a link to a folder, whose files DVC does not see. Replace it with a copy of the folder"
+    if path.name == ".dvcignore":
+        return "DVC does not allow this file in a folder that it reads. Remove it"
+    return ""
