@@ -2,7 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
+import subprocess
+import sys
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -307,7 +309,9 @@ NO_LEDGER = "No ledger (list of tries) exists yet. To begin a ledger: `bukva jud
         (["better"], f"{NO_LEDGER} better`."),
         ([], f"{NO_LEDGER} TRY`."),
         (["--final"], f"{NO_LEDGER} TRY`."),
-        (["--give-up"], "judge --give-up: the name of the try is missing. To list the tries: `bukva judge`."),
+        (["--give-up"], "judge --give-up: give the name of one try. To list the tries: `bukva judge`."),
+        (["a", "b", "--give-up"], "judge --give-up: give the name of one try. To list the tries: `bukva judge`."),
+        (["a", "--final"], "judge --final: this option takes no names and no other action. Run `bukva judge --final`."),
         (["better", "--give-up"], f"{NO_LEDGER} TRY`."),
     ],
 )
@@ -319,12 +323,46 @@ def test_a_command_without_a_ledger_says_how_to_begin_one(night, arguments, what
 
 def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
     assert command("base", "worse").exit_code == 3
-    assert command("base").exit_code == 0  # it has all its seeds
     assert command("better").exit_code == 0
     assert str(command("base", "worse").exception) == (
         "judge: base is not the baseline of the ledger. The baseline is better. Give only the name of the try: "
         "`bukva judge worse`."
     )
+
+
+def test_every_command_prints_json_and_its_exit_status_is_0_only_for_a_baseline(begun) -> None:
+    """The ledger began with HEAD, for example. HEAD is a try as soon as a commit gives this name to another result."""
+    ledger = json.loads(command("base", "--json").stdout)  # a loop that is started again
+    assert ledger == json.loads(command("--json").stdout)
+    assert (ledger["baseline"]["name"], ledger["tries"]) == ("base", [])
+    assert "The baseline is now base with" in command("base").stdout
+    begun.made["base"] = begun.made["worse"]
+    done = command("base", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (3, "discard")
+    done = command("base")
+    assert (done.exit_code, done.stdout.splitlines()[1][:13]) == (3, "Discard base:")
+    assert str(command("base", "better").exception).startswith("judge: base is not the baseline of the ledger.")
+    begun("small", 1, SMALL)
+    court._append(
+        "try", asdict(replace(court.read_ledger().tries[0], number=2, verdict="", trained=court.Trained("small", "?")))
+    )
+    done = command("small", "--give-up", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (3, "discard")
+
+
+def test_a_second_judge_is_refused_while_one_runs_and_a_list_is_not(begun) -> None:
+    before = court.read_ledger(), list(begun.trained)
+    program = "from bukva.compare import judge\nwith judge.only_judge():\n    print(flush=True)\n    input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        for arguments in (["worse"], ["base", "worse"], ["worse", "--give-up"], ["--final"]):
+            assert str(command(*arguments).exception) == (
+                "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
+            )
+        assert command().exit_code == 0
+        assert (court.read_ledger(), begun.trained) == before
+        other.kill()  # which also gives the lock back
+    assert command("worse").exit_code == 3
 
 
 def test_a_training_needs_the_code_of_its_try_and_the_baseline_that_was_trained_before_is_kept(

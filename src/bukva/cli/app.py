@@ -212,52 +212,48 @@ def judge(
     a file, the ledger. The option --level limits the fraction of wrong decisions among all decisions to keep a try
     (docs/research.md).
 
-    The exit status is 0 for keep, 3 for discard, 4 if 8 seeds did not decide, and 1 or 2 after errors.
+    The exit status is 0 for keep, 3 for discard, 4 if 8 seeds did not decide, and 1 or 2 after errors. It is also 0 for
+    the experiment with which the ledger begins, and after a list of the tries.
     """
     from bukva.compare import judge as court
     from bukva.compare import records
     from bukva.report import judge as show
     from bukva.report.comparison import print_comparisons
 
-    ledger = court.read_ledger()
-    names = [court.known_name(name, ledger) for name in names or []]
-    print_line = (lambda _: None) if json else partial(print, flush=True)
+    names, print_line = names or [], (lambda _: None) if json else partial(print, flush=True)
     if len(names) > 2:
         raise BukvaError(
             f"judge: got {len(names)} names. Give the name of a try, or the names of a baseline and a try."
         )
-    if give_up and not names:
-        raise BukvaError("judge --give-up: the name of the try is missing. To list the tries: `bukva judge`.")
-    trains = names and not final and not give_up
-    if ledger is None:
-        # a single name is probably a try, and beginning a ledger with this name would train eight seeds
-        if not trains or (len(names) == 1 and names[0].partition("@")[0] not in BASELINES):
-            command = f"bukva judge BASELINE {names[0] if trains else 'TRY'}"
-            raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `{command}`.")
-        ledger = court.begin(names[0], model, level, print_line, names[-1])
-    elif trains and len(names) == 2 and names[0] != ledger.baseline.name:
-        raise BukvaError(
-            f"judge: {names[0]} is not the baseline of the ledger. The baseline is {ledger.baseline.name}. Give only "
-            f"the name of the try: `bukva judge {names[1]}`."
-        )
-    if final:
-        comparison = court.finish(ledger)
-        print_comparisons([comparison], as_json=json)
-        records.looks_at_test(comparison.a.result.about["text"]["test"], more=1)
-        if not json:
-            print(show.selection_bias_sentence(ledger))
-    elif not names:
-        show.print_ledger(ledger, as_json=json)
-    elif give_up:
-        show.print_try(court.give_up(names[-1], ledger), court.read_ledger() or ledger, as_json=json)
-        raise typer.Exit(JUDGED["discard"])
-    elif names[-1] == ledger.first.name:
-        court.complete_baseline(ledger, print_line)
-    else:
-        judged = court.judge(names[-1], ledger, print_line)
+    if final and (names or give_up):
+        raise BukvaError("judge --final: this option takes no names and no other action. Run `bukva judge --final`.")
+    if give_up and len(names) != 1:
+        raise BukvaError("judge --give-up: give the name of one try. To list the tries: `bukva judge`.")
+    with court.only_judge() if names or final else contextlib.nullcontext():
+        ledger = court.read_ledger()
+        names = [court.known_name(name, ledger) for name in names]
+        if ledger is None:
+            # a single name is probably a try, and beginning a ledger with this name would train eight seeds
+            if not names or give_up or (len(names) == 1 and names[0].partition("@")[0] not in BASELINES):
+                command = f"bukva judge BASELINE {names[0] if names and not give_up else 'TRY'}"
+                raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `{command}`.")
+            ledger = court.begin(names[0], model, level, print_line, names[-1])
+        elif len(names) == 2:
+            court.check_baseline(ledger, *names)
+        if final:
+            comparison = court.finish(ledger)
+            print_comparisons([comparison], as_json=json)
+            records.looks_at_test(comparison.a.result.about["text"]["test"], more=1)
+            if not json:
+                print(show.selection_bias_sentence(ledger))
+            return
+        if not names or (not give_up and court.begins_with(ledger, names[-1])):
+            show.print_ledger(ledger, as_json=json)
+            return
+        judged = court.give_up(names[0], ledger) if give_up else court.judge(names[-1], ledger, print_line)
         _save_in_mlflow(names[-1], judged)
         show.print_try(judged, court.read_ledger() or ledger, as_json=json)
-        raise typer.Exit(JUDGED[judged.verdict])
+    raise typer.Exit(JUDGED[judged.verdict])
 
 
 def _save_in_mlflow(name: str, judged: "Try") -> None:

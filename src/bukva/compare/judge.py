@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from bukva.compare import records
 from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
@@ -39,7 +41,8 @@ EDITABLE = (
     "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
 )  # fmt: skip
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
-FILE, COPY, LOG = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl"), Path(".bukva/judge.log")
+FILE, COPY = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl")
+LOG, LOCK_FILE = Path(".bukva/judge.log"), Path(".bukva/judge.lock")
 DIGITS = 6  # decimal places of a number in bits
 
 PrintLine = Callable[[str], None]
@@ -184,6 +187,19 @@ def known_name(name: str, ledger: Ledger | None) -> str:
     return name
 
 
+@contextlib.contextmanager
+def only_judge() -> Iterator[None]:
+    """Keep other processes from changing the ledger of this project. BukvaError: another process is changing it."""
+    try:
+        lock = FileLock(project_root() / LOCK_FILE).acquire(blocking=False)
+    except Timeout:
+        raise BukvaError(
+            "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
+        ) from None
+    with lock:
+        yield
+
+
 def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
@@ -202,6 +218,20 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
     )
     trained = _trained(_with_seeds(baseline, LOOKS[-1], print_line), LOOKS[-1])
     return _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
+
+
+def begins_with(ledger: Ledger, name: str) -> bool:
+    """Return whether `name` is the first baseline of the ledger. A commit may have given the name to another result."""
+    return name == ledger.first.name and _setting(name, ledger.model).key == ledger.first.key
+
+
+def check_baseline(ledger: Ledger, name: str, tried: str) -> None:
+    """Check that the experiment `name`, with which the user wants to compare `tried`, is the baseline of the ledger."""
+    if _setting(name, ledger.model).key != ledger.baseline.key:
+        raise BukvaError(
+            f"judge: {name} is not the baseline of the ledger. The baseline is {ledger.baseline.name}. Give only the "
+            f"name of the try: `bukva judge {tried}`."
+        )
 
 
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
