@@ -88,7 +88,7 @@ def load_ids(raw: str) -> tuple[Any, Any]:
 
 def score(model: Any, ids: Any) -> float:
     """Return the loss on (N,) ids in nats per character, in adjacent windows. N-grams also see the text before."""
-    from bukva.models.window_rule import Score, nats_of
+    from bukva.scoring.window_rule import Score, nats_of
 
     return Score.of(nats_of(model, ids, model.block_size, model.block_size), len(ids) - 1).nats_per_char
 

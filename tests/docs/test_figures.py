@@ -10,10 +10,10 @@ from imports import ROOT
 from bench.report import Line
 from bukva.core.files import read_json
 from bukva.core.progress import duration
-from bukva.evaluation.rows import rows_of
 from bukva.project.lock import read_lock
 from bukva.project.stages import stages, trained_models
 from bukva.report.terminal import percent
+from bukva.scoring.rows import rows_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = ROOT / "docs" / "reference"

@@ -16,7 +16,7 @@ from bukva.durability import checkpoints as module
 from bukva.durability.checkpoints import Checkpoints, unpack
 
 STAGE = "train-gpt"
-FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/models/window_rule.py": "aa", "numerics.lock": "bb"}
+FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/scoring/window_rule.py": "aa", "numerics.lock": "bb"}
 
 
 @pytest.fixture

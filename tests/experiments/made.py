@@ -68,7 +68,7 @@ def lock(params, digests):
         "split": entry(["split"], ["books", "split.py"], ["data/split"]),
         "train-bigram": entry(["train_bigram"], ["data/split", "bigram.py"], ["data/bigram"]),
         "train-gpt": entry(["model", "train_gpt"], ["data/split", "code.py"], ["data/gpt"]),
-        "evaluate": entry([], ["data/gpt", "data/bigram", "evaluate.py"], ["data/scores"]),
+        "evaluate": entry([], ["data/gpt", "data/bigram", "evaluate.py", "src/bukva/scoring"], ["data/scores"]),
         "sample": entry(["sample"], ["data/gpt"], ["samples.md"]),
     }
 

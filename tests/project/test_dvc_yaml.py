@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from imports import ROOT, imported, modules, reached
+from imports import ROOT, belongs, imported, modules, reached
 from packaging.requirements import Requirement
 
+from bukva.compare.judge import EDITABLE
 from bukva.core.schema import Params
 from bukva.project.stages import paths, stages, trained_models
 
@@ -96,6 +97,13 @@ def test_what_a_listed_folder_holds_can_change_an_output():
     used |= {other for module in by_name for other in {module, *reached(module, except_for=PLUMBING)}}
     listed = {dep for stage in STAGES[:-1] for dep in code_deps(stage)}
     assert not [name for name in modules() if lies_in(name, listed) and is_code(name) and name not in used]
+
+
+def test_a_try_of_bukva_judge_may_not_edit_what_scores_a_text():
+    not_editable = [dep for dep in code_deps("evaluate") if not dep.startswith(EDITABLE)]
+    scoring = {name for name in code_of("evaluate") if not belongs(name, ["bukva.models", "bukva.backends"])}
+    assert "bukva.scoring.window_rule" in scoring
+    assert not [name for name in scoring if is_code(name) and not lies_in(name, not_editable)]
 
 
 def test_evaluate_and_sample_depend_on_every_trained_model():

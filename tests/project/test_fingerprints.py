@@ -71,10 +71,10 @@ def test_parameters_of_the_stage_change_the_fingerprint_and_counts_only_if_the_g
 
 
 def test_differences_are_named_and_many_are_counted():
-    before = {"model.n_head": 4, "model.bias": False, "src/bukva/models/window_rule.py": "aa", "a.b": 1, "c.d": 2}
+    before = {"model.n_head": 4, "model.bias": False, "src/bukva/scoring/window_rule.py": "aa", "a.b": 1, "c.d": 2}
     assert differences(before, before) == ""
     assert differences(before, before | {"model.n_head": 8}) == "model.n_head was 4 and is 8"
-    now = {"model.n_head": 8, "model.bias": False, "src/bukva/models/window_rule.py": "bb", "numerics.lock": "cc"}
+    now = {"model.n_head": 8, "model.bias": False, "src/bukva/scoring/window_rule.py": "bb", "numerics.lock": "cc"}
     assert differences(before, now) == (
         "a.b was 1 and is None, c.d was 2 and is None, model.n_head was 4 and is 8, 2 more"
     )

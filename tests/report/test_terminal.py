@@ -2,9 +2,9 @@
 
 import pytest
 
-from bukva.evaluation.rows import chart_of, rows_of
 from bukva.project.stages import trained_models
 from bukva.report.terminal import context, headline, show, table
+from bukva.scoring.rows import chart_of, rows_of
 
 SCORES = {
     "gpt": {"train": {"bits_per_char": 2.25}, "val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},

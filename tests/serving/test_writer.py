@@ -22,7 +22,7 @@ from bukva.evaluation.samples import answer
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.models.window_rule import nats_of, stride_of
+from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
 from bukva.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer

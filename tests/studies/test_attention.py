@@ -13,8 +13,8 @@ from torch import nn
 from bukva.backends.device import Machine
 from bukva.models.attention import attend_explicit
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.window_rule import nats_of
 from bukva.report import page as pages
+from bukva.scoring.window_rule import nats_of
 from bukva.studies import attention_study
 from bukva.studies.attention_charts import attention_report
 from bukva.studies.attention_study import (

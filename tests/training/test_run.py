@@ -16,7 +16,7 @@ from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.models import ngram_memory
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import N_EXCERPTS, evenly_spaced, nats_of, stride_of
+from bukva.scoring.window_rule import N_EXCERPTS, evenly_spaced, nats_of, stride_of
 from bukva.text.tokenizers import CharTokenizer
 from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer

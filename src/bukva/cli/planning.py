@@ -21,8 +21,8 @@ from bukva.core.schema import MOST_STEPS, Params
 from bukva.core.words import count
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.models.window_rule import MAX_SCORED_IDS
 from bukva.project.stages import paths
+from bukva.scoring.window_rule import MAX_SCORED_IDS
 from bukva.text.ids import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer, sum_counts
 from bukva.training.callback import Callback, StopAfter

@@ -12,7 +12,7 @@ from bukva.backends import generation_copy
 from bukva.core.progress import quantity, tqdm_bar
 from bukva.evaluation.sampling import generate
 from bukva.models.base import LanguageModel
-from bukva.models.window_rule import MAX_SCORED_IDS
+from bukva.scoring.window_rule import MAX_SCORED_IDS
 from bukva.text.ids import bits
 from bukva.text.prompts import default_prompt
 from bukva.text.tokenizers import Tokenizer

@@ -1,1 +1,1 @@
-"""Score baselines and trained models on held-out text, and generate text."""
+"""Score n-gram counts and compressors on held-out text, and generate text."""

@@ -2,7 +2,7 @@
 
 The model sees a window at the end of the text. The window grows until it contains block_size ids. Then its start moves
 forward by half a block, and the window grows again. So in a long text, the context has between half a block and a whole
-block, as when the model is scored (bukva.models.window_rule). In the lecture notes, it moves at every character.
+block, as when the model is scored (bukva.scoring.window_rule). In the lecture notes, it moves at every character.
 
 As long as the start of the window does not move, the KV cache is valid, and a new id costs the computation of one
 position. When the start moves, the cache must be computed again: learned position embeddings are absolute, and the keys
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bukva.models.base import LanguageModel
-from bukva.models.window_rule import stride_of
+from bukva.scoring.window_rule import stride_of
 
 
 class Drawing(TypedDict):

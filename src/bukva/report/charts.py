@@ -17,7 +17,7 @@ Spec = dict[str, Any]
 # By default, Altair refuses data of more than 5,000 rows. The attention weights of eight heads per layer have more.
 alt.data_transformers.disable_max_rows()
 
-# Colors by kind of model or baseline (evaluation.rows.Kind). All are legible on white and on black.
+# Colors by kind of model or baseline (scoring.rows.Kind). All are legible on white and on black.
 COLORS = {"counted": "#8c8c8c", "compressor": "#a8843f", "learned": "#3f8fd2", "together": "#e0566f"}
 GPT_COLOR = COLORS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}

@@ -17,7 +17,6 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.params import flatten
 from bukva.core.words import count
-from bukva.evaluation.rows import Row, rows_of
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import file_at, git, head, resolve
@@ -25,6 +24,7 @@ from bukva.project.stages import paths, trained_models
 from bukva.report import charts, comparison
 from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelty
 from bukva.report.terminal import better_or_worse, cells, headline, percent, signed
+from bukva.scoring.rows import Row, rows_of
 from bukva.text.collection import MISSING
 from bukva.text.ids import Nats, bits, load_splits
 from bukva.text.scores import CharScores, files_of

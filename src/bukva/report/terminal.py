@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bukva.evaluation.compressors import ADAPTIVE, COMPRESSORS
-from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
+from bukva.scoring.rows import Row, rows_of
 
 DIGITS = 3  # decimal places of bits
 SPLIT = "val"  # the split of the sentences; scores on test are only shown on request, and every display is counted

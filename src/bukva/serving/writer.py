@@ -19,7 +19,7 @@ from bukva.evaluation.samples import prompt_generator
 from bukva.evaluation.sampling import generate_each
 from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
-from bukva.models.window_rule import nats_of, stride_of
+from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.text.ids import bits
 from bukva.text.prompts import composed, default_prompt
 from bukva.text.tokenizers import MOST_BYTES, Tokenizer

@@ -15,12 +15,12 @@ from torch import Tensor
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.core.schema import TrainGPT
-from bukva.evaluation.scores import score
 from bukva.models.attention import Kernel, attention_weights, causal_mask, explain
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
-from bukva.models.window_rule import evenly_spaced, nats_of_passages, spread_windows, stride_of
+from bukva.scoring.scores import score
+from bukva.scoring.window_rule import evenly_spaced, nats_of_passages, spread_windows, stride_of
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known, composed

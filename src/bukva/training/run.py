@@ -21,7 +21,7 @@ from bukva.backends.group import ALONE, Group
 from bukva.core.schema import TrainGPT
 from bukva.models.base import Batch, Config, LanguageModel
 from bukva.models.registry import build
-from bukva.models.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
+from bukva.scoring.window_rule import MAX_SCORED_IDS, evenly_spaced, nats_of_process, stride_of
 from bukva.text.ids import Ids
 from bukva.text.tokenizers import Tokenizer, n_first_ids, sum_counts
 from bukva.training.callback import Callback

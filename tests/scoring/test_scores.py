@@ -9,18 +9,18 @@ import torch
 from encoded import KINDS, SPLITS, held_out
 
 from bukva.core.schema import Evaluate
-from bukva.evaluation import scores as module
 from bukva.evaluation.baselines import compress
 from bukva.evaluation.baselines import score as score_baselines
 from bukva.evaluation.compressors import COMPRESSORS
-from bukva.evaluation.scores import counted_accuracy, evaluate, headline, sampled, value_of_context
-from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
 from bukva.models.ngrams.counts import bits_of_train, count_pairs, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
+from bukva.scoring import scores as module
+from bukva.scoring import window_rule
+from bukva.scoring.scores import counted_accuracy, evaluate, headline, sampled, value_of_context
+from bukva.scoring.window_rule import evenly_spaced, nats_of, nats_of_passages
 from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers import CharTokenizer
 

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bukva.models import window_rule as scoring
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.registry import build
-from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process
+from bukva.scoring import window_rule as scoring
+from bukva.scoring.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process
 from bukva.text.held_out import Passage
 
 V, T = 11, 7

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from bukva.core.progress import OnProgress, no_progress, progress_bar
 from bukva.core.schema import Evaluate
-from bukva.evaluation.rows import NGRAM
 from bukva.models.base import LanguageModel
 from bukva.models.bigram import Bigram
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
 from bukva.models.ngrams.stored import counts_of
 from bukva.models.registry import count_parameters
-from bukva.models.window_rule import (
+from bukva.project.stages import TrainedModel
+from bukva.scoring.rows import NGRAM
+from bukva.scoring.window_rule import (
     MAX_SCORED_IDS,
     Score,
     context_of,
@@ -26,7 +27,6 @@ from bukva.models.window_rule import (
     nats_of_passages,
     stride_of,
 )
-from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage, scored_ids
 from bukva.text.ids import CharNats, Ids, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
