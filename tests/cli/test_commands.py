@@ -13,7 +13,7 @@ from imports import ROOT, SHIPPED
 from plans import write_project
 
 from bukva.cli import planning
-from bukva.cli.app import main
+from bukva.cli.app import app, main
 from bukva.cli.stage import call
 from bukva.core.errors import BukvaError, PeerLostError
 from bukva.models.folder import save_model
@@ -64,6 +64,23 @@ def bukva(tmp_path, monkeypatch, capsys):
 
 
 # ---- mistakes and faults
+
+
+@pytest.mark.parametrize(
+    "files", [["params.yaml"], ["dvc.yaml"], ["dvc.lock", "reports/scores.json"], ["reports/curves/train_gpt.csv"]]
+)
+def test_every_command_names_a_file_with_a_merge_conflict(bukva, tmp_path, files):
+    fill(tmp_path)
+    for file in (*files, "reports/samples.md"):  # the samples of a model may have such lines
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> main\n")
+    said = (
+        f"{files[0]} has a merge conflict (line 2). Edit it, or keep the version of one side: `git checkout --ours "
+        f"{' '.join(files)}` (or --theirs). Then run `make repro`. To undo the merge: `git merge --abort`.\n"
+    )
+    for command in app.registered_commands:
+        assert bukva(command.callback.__name__) == (1, "", said)
+    assert bukva("scores", "--help")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from bukva.core.machine import prepare_torch
 from bukva.core.params import PARAMS, read_params
 from bukva.core.processes import MAX_PORT
 from bukva.core.words import count
-from bukva.project.lock import read_lock
+from bukva.project.lock import check_conflicts, read_lock
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
 
@@ -59,6 +59,8 @@ def _run() -> None:
         is_clone = Path("dvc.yaml").is_file()
         remedy = f"Run `git checkout HEAD {PARAMS}`." if is_clone else "Change to the folder of a clone of bukva."
         raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")
+    if "--help" not in sys.argv:
+        check_conflicts()
     app(prog_name="bukva")
 
 

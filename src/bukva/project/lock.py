@@ -14,11 +14,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
 from bukva.core.params import flatten
 
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
 NUMERICS = Path("numerics.lock")
+# files that git tracks and this program reads; a text in reports/*.md may have such a line itself
+MERGED = PARAMS, "dvc.yaml", LOCK, str(NUMERICS), "reports/**/*.json*", "reports/**/*.csv"
+CONFLICT = re.compile(r"^<<<<<<< ", re.MULTILINE)
 AS_WRITTEN = re.compile(r"schema: '2\.0'\nstages:\n((?:(?:  .*)?\n)+)")  # a dvc.lock as DVC writes it
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 
@@ -92,6 +97,21 @@ def read_lock(folder: Path = Path()) -> StageRecords:
     """Return the records in the dvc.lock of a folder, or an empty dict if there is none."""
     file = folder / LOCK
     return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def check_conflicts() -> None:
+    """Raise a BukvaError if params.yaml, dvc.yaml, dvc.lock or a result has the lines of a merge conflict."""
+    root, lines = project_root(), {}
+    for file in (file for pattern in MERGED for file in sorted(root.glob(pattern))):
+        before, *after = CONFLICT.split(file.read_text(encoding="utf-8", errors="replace"), maxsplit=1)
+        if after:
+            lines[file.relative_to(root).as_posix()] = before.count("\n") + 1
+    if lines:
+        name, line = next(iter(lines.items()))
+        raise BukvaError(
+            f"{name} has a merge conflict (line {line}). Edit it, or keep the version of one side: `git checkout "
+            f"--ours {' '.join(lines)}` (or --theirs). Then run `make repro`. To undo the merge: `git merge --abort`."
+        )
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:

@@ -42,7 +42,7 @@ from bukva.core.schema import MOST_CHARS, Compute, Sample, Section
 from bukva.models.folder import COUNTED
 from bukva.project import baseline
 from bukva.project.cache import cached_files
-from bukva.project.lock import outputs
+from bukva.project.lock import check_conflicts, outputs
 from bukva.project.revisions import WORKSPACE, experiments, git, head, resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import LEVELS
@@ -210,6 +210,7 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
     @app.get("/", response_class=HTMLResponse)
     @app.get("/runs/{name:path}", response_class=HTMLResponse)
     def show(name: str = "") -> str:
+        check_conflicts()
         with _building:
             return _page(name, _state())
 
