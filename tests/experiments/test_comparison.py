@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from experiments.made import seeds_of
 
-from bukva.compare.comparison import compare
+from bukva.compare.comparison import compare, leaderboard
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import Revision
 from bukva.report.comparison import COMMAND, more_seeds, sentences
+from bukva.report.leaderboard import sentences as board_sentences
 
 
 @pytest.fixture
@@ -152,3 +153,25 @@ def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_w
     (found,) = compare(["a", "b"], "gpt", "test")
     assert (found.verdict.method, found.verdict.verdict) == ("noise floor", "probably worse")
     assert sentences(found)[0].startswith("Probably worse by 0.")
+
+
+def test_of_two_recipe_families_the_larger_known_noise_floor_is_used_and_a_sentence_says_so(known):
+    adamw = {"train_gpt.optimizer": "adamw"}
+    known("a", {"train_gpt.seed": 9})
+    known("b", {**adamw, "train_gpt.seed": 9}, effect=0.2)
+    said = (
+        "b and a have different optimizers or test texts, so the verdict uses the larger of their noise floors, or the "
+        "only one that is known."
+    )
+    floors = []
+    for name, changes, sd in (("muon", {"model.n_head": 2}, 0.005), ("adamw", {"model.n_head": 2, **adamw}, 0.05)):
+        seeds_of(known, name, range(5), changes, sd=sd)
+        for names in (["a", "b"], ["b", "a"]):
+            (found,) = compare(names, "gpt", "val")
+            floors.append(found.verdict.seed_sd)
+        assert said in sentences(compare(["a", "b"], "gpt", "val")[0])
+        assert said in board_sentences(leaderboard("a", "gpt"))
+    assert floors[0] == floors[1] < floors[2] / 5 == floors[3] / 5
+    known("c", {"model.n_head": 8, "train_gpt.seed": 9}, effect=0.1)
+    (found,) = compare(["a", "c"], "gpt", "val")
+    assert (found.verdict.seed_sd, said in sentences(found)) == (floors[0], False)

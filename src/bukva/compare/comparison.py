@@ -80,22 +80,27 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
                 f"{', '.join(map(str, setting.seeds))}."
             )
         settings.append(replace(setting, name=name, members=members))
-    floor = records.floor(known[0].family, split, known)
-    return compare_all([(settings[0], other) for other in settings[1:]], split, floor)
+    floors = records.floors(known, split)
+    return compare_all([(settings[0], other) for other in settings[1:]], split, floors)
 
 
-def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
+def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floors: Mapping[str, Floor]) -> list[Comparison]:
     """Compare B with A for each pair (A, B), corrected for the number of pairs."""
-    compared = [compare_two(a, b, split, floor) for a, b in pairs]
+    compared = [compare_two(a, b, split, floors) for a, b in pairs]
     verdicts = correct([comparison.verdict for comparison in compared])
     return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
 
 
-def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
-    """Compare B with A, whose scores must be comparable. `floor` is used if A or B has fewer than three seeds."""
+def compare_two(a: Setting, b: Setting, split: str, floors: Mapping[str, Floor]) -> Comparison:
+    """Compare B with A, whose scores must be comparable.
+
+    `floors` are by recipe family. The larger one of A and B is used if A or B has fewer than three seeds.
+    """
     units = Units.of(a.result.characters.chars[split])
     same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
     pairable = same_numerics and a.parameters == b.parameters
+    known = (floor for floor in (floors[a.family], floors[b.family]) if floor.known)
+    floor = max(known, key=lambda each: each.sd, default=None)
     verdict = compare_settings(a.seed_sums(units, split), b.seed_sums(units, split), units, floor, pairable)
     return Comparison(
         a=a,
@@ -215,14 +220,14 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     check_has(results[0], model, SPLIT)
     settings = groups(results, model)
     first = settings[0]  # the baseline
-    floor = records.floor(first.family, SPLIT, settings)
+    floors = records.floors(settings, SPLIT)
     refusals = {
         setting.key: why_incomparable(first.result, setting.result, SPLIT)
         for setting in settings
         if _text(setting) == _text(first)
     }
     pairs = [(first, setting) for setting in settings[1:] if refusals.get(setting.key) == ""]
-    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
+    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floors)}
     texts: dict[str, list[Row]] = {_text(setting): [] for setting in settings}
     for setting in sorted(settings, key=lambda each: each.mean(SPLIT)):
         changed = {key: value for key, (_, value) in changed_params(first.result, setting.result, model).items()}
@@ -231,8 +236,8 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     return Leaderboard(
         baseline=first,
         texts=list(texts.values()),
-        winner=_winner(first, [comparison.b for comparison in compared.values()], floor),
-        floor=floor,
+        winner=_winner(first, [comparison.b for comparison in compared.values()], floors),
+        floor=floors[first.family],
         without_result=[
             *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
             *((state.name, state.why) for state in unfinished()),
@@ -240,20 +245,20 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     )
 
 
-def _winner(baseline: Setting, compared: Sequence[Setting], floor: Floor) -> Winner | None:
+def _winner(baseline: Setting, compared: Sequence[Setting], floors: Mapping[str, Floor]) -> Winner | None:
     best = min(compared, key=lambda each: each.mean(SPLIT), default=baseline)
     if len(compared) < 2 or best.mean(SPLIT) >= baseline.mean(SPLIT):
         return None
     others = {seed for setting in compared if setting is not best for seed in setting.seeds}
     unused = [member for member in best.members if member.seed not in others]
     n_used = max(1, len(best.members) - len(unused))  # number of seeds that the choice is based on
-    is_tested = len(unused) >= MIN_SEEDS
+    is_tested, floor = len(unused) >= MIN_SEEDS, floors[baseline.family]
     return Winner(
         best=best,
         n_settings=len(compared),
         luck=expected_luck(len(compared), floor.sd / n_used**0.5) if floor.known else None,
         unused_seeds=[member.seed for member in unused],
-        on_unused_seeds=compare_two(baseline, replace(best, members=unused), SPLIT, floor) if is_tested else None,
+        on_unused_seeds=compare_two(baseline, replace(best, members=unused), SPLIT, floors) if is_tested else None,
     )
 
 

@@ -308,7 +308,7 @@ def finish(ledger: Ledger) -> Comparison:
     first, last = (_setting(each.name, ledger.model, each.key) for each in (ledger.first, ledger.baseline))
     for setting in (first, last):
         check_has(setting.result, ledger.model, "test")
-    comparison = compare_two(first, last, "test", records.floor(first.family, "test", [first, last]))
+    comparison = compare_two(first, last, "test", records.floors([first, last], "test"))
     if not ledger.final:
         _append("final", {"verdict": comparison.verdict.to_json()})
     return comparison

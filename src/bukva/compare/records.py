@@ -31,6 +31,11 @@ def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Coll
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 
+def floors(settings: Collection[Setting], split: str) -> dict[str, Floor]:
+    """Return the floor of each recipe family of `settings`."""
+    return {family: floor(family, split, settings) for family in {setting.family for setting in settings}}
+
+
 def merge(groups: Iterable[Setting]) -> bool:
     """Save `groups`, and return whether this changed FILE. A saved group is replaced if it now has more trainings."""
     before = _saved()

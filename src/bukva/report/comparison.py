@@ -96,7 +96,7 @@ def sentences(comparison: Comparison) -> list[str]:
             if effect.without
         ]
         lines.append(f"By {a.result.author_word}: {b.name} is {scale}.{''.join(deciding)}")
-    lines += comparison.remarks
+    lines += [*floor_line(comparison), *comparison.remarks]
     if comparison.code:
         more = f" and {len(comparison.code) - MAX_CODE} more" if len(comparison.code) > MAX_CODE else ""
         lines.append(f"The code also differs: {', '.join(comparison.code[:MAX_CODE])}{more}.")
@@ -135,6 +135,17 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
     elif verdict.verdict == "no difference that matters":
         more = f" Differences below {MATTERS} bits do not matter."
     return f"{word}{by}; {seeds}): {about}.{more}"
+
+
+def floor_line(comparison: Comparison) -> list[str]:
+    """Return a sentence if the verdict uses the noise floor of one recipe family, and A and B are of two."""
+    a, b = comparison.a, comparison.b
+    if comparison.verdict.method != "noise floor" or a.family == b.family:
+        return []
+    return [
+        f"{b.name} and {a.name} have different optimizers or test texts, so the verdict uses the larger of their noise "
+        "floors, or the only one that is known."
+    ]
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:

@@ -9,7 +9,7 @@ from bukva.compare.comparison import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
 from bukva.core.words import count
-from bukva.report.comparison import COMMAND, costs, more_seeds, score_of, seconds_of, settings_line
+from bukva.report.comparison import COMMAND, costs, floor_line, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import show, signed, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
@@ -133,6 +133,7 @@ def sentences(board: Leaderboard) -> list[str]:
     lines += [
         f"{row.setting.name} was not compared with the baseline. {row.refusal}" for row in board.texts[0] if row.refusal
     ]
+    lines += [line for row in board.texts[0] if row.comparison for line in floor_line(row.comparison)]
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in board.without_result:
         names_by_reason.setdefault(reason, []).append(name)
