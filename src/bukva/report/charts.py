@@ -66,7 +66,7 @@ def differences(rows: pd.DataFrame, trainings: pd.DataFrame) -> Spec:
     chart = alt.layer(
         zone.mark_rect(color=COLORS["counted"], opacity=0.2).encode(x=x, x2="high:Q"),
         zone.mark_rule(color="currentColor").encode(x="zero:Q"),
-        base.transform_filter("!isValid(datum.low)").mark_rule(strokeDash=[4, 6], opacity=0.7),
+        base.transform_filter("!isValid(datum.low)").mark_rule(strokeDash=[4, 6], opacity=0.7, aria=False),
         base.mark_rule(strokeWidth=1.5, clip=True).encode(x="least:Q", x2="most:Q"),
         base.mark_rule(strokeWidth=4, clip=True).encode(x="low:Q", x2="high:Q"),
         points.mark_point(filled=True, size=90, opacity=1).encode(
