@@ -2,8 +2,10 @@
 
 import gzip
 import lzma
+import os
 import shutil
 import sqlite3
+import zipfile
 from collections.abc import Mapping
 from hashlib import sha256 as digest_of
 from pathlib import Path
@@ -194,6 +196,35 @@ def test_a_file_whose_content_is_of_another_type_is_left_out_and_its_type_told(s
     fails(r"^local: no file has readable text\. Left out 1 file .* \(its content is \.docx\)\.$", path=book)
     get(target, **at("/table", (source / "table.json").read_bytes()))
     assert list(texts_in(target).values()) == ["x"]
+
+
+def test_two_works_of_one_name_are_an_error_that_names_both_files(source, fails) -> None:
+    write(source, {"a/й.txt": "x", "a/и\u0306.txt": "y", "b/й.txt": "z"})  # macOS and Linux write й in different ways
+    words = rf"^{source}/a/й\.txt and {source}/a/й\.txt are works with the same name, -/a/й\. Rename one of them\.$"
+    fails(words, path=source)
+    (source / "a" / "и\u0306.txt").rename(source / "a" / "й.TXT")
+    fails(rf"^{source}/a/й\.TXT and {source}/a/й\.txt are works with the same name", path=source)
+
+
+def test_an_epub_that_is_a_folder_is_read_as_the_book_that_it_is(source, target, at, tmp_path) -> None:
+    chapters = {"nav.xhtml": "Contents", "a.xhtml": "<p>два</p>", "b.xhtml": "<p>раз</p>"}
+    with zipfile.ZipFile(epub(tmp_path / "zip", chapters, ["nav.xhtml", "b.xhtml", "a.xhtml"])) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    for book in ("Нос.epub", "Гоголь/Нос.epub", "prose/Гоголь/Нос"):
+        write(source / book, parts)
+    os.utime(source / "Нос.epub" / "mimetype", (0, 0))  # a zip cannot store a time before 1980
+    get(target, path=source)
+    names = "-/-/Нос.epub", "-/Гоголь/Нос.epub", "prose/Гоголь/Нос"
+    assert {work.name: text for work, text in texts_in(target).items()} == dict.fromkeys(names, "раз\nдва\n")
+    zipped(tmp_path / "b.zip", {f"Нос.epub/{name}": content for name, content in parts.items()})
+    for params, name in (
+        ({"path": source / "Нос.epub"}, "Нос.epub"),
+        (at("/a.tar", tar_gz({f"Нос.epub/{name}": content for name, content in parts.items()})), "Нос.epub"),
+        (at("/b.zip", (tmp_path / "b.zip").read_bytes()), "Нос.epub"),
+        (at("/c.tar", tar_gz(parts)), "c.tar"),
+    ):
+        get(target, **params)
+        assert texts_in(target) == {Document("-", "-", name): "раз\nдва\n"}
 
 
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:

@@ -14,7 +14,8 @@ from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, fetch_dataset, obtain
 from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import printable
-from bukva.corpus.sources.works import Reading, Texts, texts_at, texts_in_folder, texts_of_file
+from bukva.corpus.sources.formats.books import is_epub
+from bukva.corpus.sources.works import Reading, Texts, files_in, texts_at, texts_in_folder, texts_of_file
 from bukva.text.collection import MISSING, write_collection
 
 REGISTRY = Path(__file__).with_name("sources.yaml")
@@ -105,10 +106,10 @@ def _in_archive(archive: Path, scratch: Path, reading: Reading, note: OnNote) ->
         reading.add("zip_names_guessed", printable(name))
     # macOS adds a second folder, __MACOSX
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
-    if len(top) != 1 or not top[0].is_dir():
+    if len(top) != 1 or not top[0].is_dir() or is_epub(top[0]):
         return texts_in_folder(folder, archive.name, reading)
-    files = [path.relative_to(folder) for path in top[0].rglob("*") if path.is_file() and reading.reader(path)]
-    depth = max((len(path.parts) for path in files if "/." not in f"/{path.as_posix()}"), default=0)
+    files = filter(reading.reader, files_in(top[0]))
+    depth = max((len(path.relative_to(folder).parts) for path in files), default=0)
     name = printable(top[0].name)
     if depth == 2:
         advice = "If it is not an author, pack the files without the folder."

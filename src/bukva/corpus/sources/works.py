@@ -19,6 +19,7 @@ from bukva.core.messages import one_or_another, shorten
 from bukva.core.words import count
 from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
+from bukva.corpus.sources.formats.books import is_epub, read_epub
 from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
@@ -73,6 +74,7 @@ class Reading:
         self.encoding, self.column = encoding, column
         self.extensions = {extension.lower() for extension in extensions}  # types that are read as plain text, as .py
         self.strict = strict  # whether a file or row without readable text is an error
+        self._places: dict[tuple[str, str, str], str] = {}  # category, author and name of each work -> its file or row
         self.counts = Counter(dict.fromkeys(KINDS, 0))
         # kind -> reason and file type -> names of files or rows for the message
         self._names: dict[str, dict[tuple[str, str], list[str]]] = {kind: {} for kind in KINDS}
@@ -91,6 +93,8 @@ class Reading:
 
     def reader(self, path: Path) -> Reader | None:
         """Return the reader for files with the extension of `path`, or None if such files are not read."""
+        if path.is_dir():
+            return read_epub
         if path.suffix.lower() in self.extensions:  # also .html, as source code
             return read_plain
         return READERS.get(path.name.removeprefix(_stem(path)).lower())
@@ -107,12 +111,21 @@ class Reading:
     def leave_out(self, error: BukvaError) -> None:
         """Count the file or row that `error` describes as left out, or raise `error` in strict mode."""
         # a file that is not meant to contain texts is never an error
-        if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
+        is_strict = self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS)
+        if is_strict or isinstance(error, ParamsError):
             raise error
         if isinstance(error, BadTextError):
             self.add(error.kind, error.name, error.why)
         else:  # a zipped book exceeds a limit of archives.py
             self.add("files_unreadable", str(error))
+
+    def check_is_new(self, work: Document, display_name: str) -> None:
+        """Raise a ParamsError if another file contains a work of this name."""
+        name = work.category, work.author, work.work
+        if other := self._places.get(name):
+            places = f"{printable(other)} and {printable(display_name)}"
+            raise ParamsError(f"{places} are works with the same name, {work.name}. Rename one of them.")
+        self._places[name] = display_name
 
     def sentences(self) -> Iterator[str]:
         """Yield one message to the user for each kind of finding that occurred."""
@@ -154,7 +167,7 @@ def texts_at(path: str, reading: Reading) -> Texts:
 
 def texts_of_file(file: Path, display_name: str, reading: Reading, read: Reader | None = None) -> Texts:
     """Yield the texts of a corpus that is a single file. A file of unknown type is read as plain text."""
-    document = _document(file.name, display_name)
+    document = _document(PurePosixPath(display_name).name, display_name)
     read = read or reading.reader(file) or read_plain
     return _texts_in_file(reading.text_file(file, display_name), reading, read, document, document.work)
 
@@ -175,6 +188,7 @@ def _texts_in_file(file: TextFile, reading: Reading, read: Reader, document: Doc
                 reading.leave_out(BadTextError(text_name, *EMPTY))
                 continue
             own = _document_of(text, document, path)
+            reading.check_is_new(own, text_name)
             yield own, content
             if not text.row and own != document:
                 changes = zip(vars(own).values(), vars(document).values(), strict=True)
@@ -220,12 +234,15 @@ def texts_in_folder(
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
 ) -> Texts:
-    """Yield the texts in a folder with paths such as category/author/work.txt, author/work.txt or work.txt.
+    """Yield the texts in a folder with paths such as category/author/work.txt, author/work.txt or work.txt, or an EPUB.
 
     `folders` are the paths below `root` that are read, and `encodings` those of files that are not in the encoding of
     `reading`, by path below `root`. Without `levels`, folders become part of the name of a work.
     """
-    files = [file for folder in folders for file in _files(root / folder)]
+    if is_epub(root):
+        yield from texts_of_file(root, display_name, reading)
+        return
+    files = [file for folder in folders for file in files_in(root / folder)]
     years: dict[tuple[Path, str], str | None] = {}  # by folder and name of the work
     for info in (file for file in files if file.name == INFO):
         read = _years(reading.text_file(info, f"{display_name}/{info.relative_to(root)}", "auto"), reading)
@@ -285,9 +302,13 @@ def nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Yield all files below the folder `root`, except hidden files and lock files of Word (~$name)."""
+def files_in(root: Path) -> Iterator[Path]:
+    """Yield all files and unpacked EPUBs in a folder, except hidden files and lock files of Word (~$name)."""
     for folder, folders, files in os.walk(root):
+        if is_epub(Path(folder)):
+            folders.clear()
+            yield Path(folder)
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from sorted(Path(folder, name) for name in files if not name.startswith((".", "~$")))
 

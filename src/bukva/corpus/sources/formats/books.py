@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
@@ -82,13 +83,21 @@ def _book(text: str, title: str | None, authors: Iterable[str], year: str = "") 
 def _opened(file: TextFile, kind: str) -> Iterator[ZipFile]:
     """Open a zip of a type such as `an epub`. A fault of the zip or a ValueError becomes an error that names it."""
     try:
-        with opened_zip(file.path) as book:
+        with _zip_of(file.path) if file.path.is_dir() else opened_zip(file.path) as book:
             yield book
     except OSError as error:
         raise file.unreadable(error) from None
     except DAMAGED as error:
         why = f"is damaged, or is not {kind} ({short(error)})"
         raise BadTextError(file.display_name, why, "Get the file again") from None
+
+
+def _zip_of(folder: Path) -> ZipFile:
+    """Return a zip in memory with the files below a folder."""
+    zipped = ZipFile(io.BytesIO(), "w", strict_timestamps=False)
+    for path in filter(Path.is_file, folder.rglob("*")):
+        zipped.write(path, path.relative_to(folder))
+    return zipped
 
 
 def _part(book: ZipFile, name: str) -> bytes:
@@ -235,13 +244,17 @@ def read_tei(file: TextFile) -> Iterator[Text]:
     yield _book(text, _inner_text(title, NOT_IN_NAMES), names, min(filter(None, years), default=""))
 
 
-# ---- EPUB, a zip of XHTML chapters. A list in the book, the spine, gives their order.
+# ---- EPUB, a zip or (in Apple Books) a folder of XHTML chapters. A list in the book, the spine, gives their order.
 
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
 WRITTEN = ("creation", "original-publication")  # events of dates of the work; without an event, a date is of the file
 EVENT, ROLE = ("{http://www.idpf.org/2007/opf}" + name for name in ("event", "role"))
+
+
+def is_epub(folder: Path) -> bool:
+    return (folder / CONTAINER).is_file()
 
 
 def read_epub(file: TextFile) -> Iterator[Text]:
