@@ -4,7 +4,6 @@ import gzip
 import lzma
 import os
 import shutil
-import sqlite3
 import zipfile
 from collections.abc import Mapping
 from hashlib import sha256 as digest_of
@@ -176,9 +175,15 @@ def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) ->
 def test_a_file_whose_content_is_of_another_type_is_left_out_and_its_type_told(source, target, fails, at) -> None:
     gzip_named_docx, book = gzip.compress(b"x"), zipped(source / "book.txt", docx(""))
     pq.write_table(pa.table({"text": ["x"]}), source / "table.json")
-    sqlite3.connect(source / "base.md").execute("create table a (b)")
     write(source, {"a.txt": "x", "b.docx": gzip_named_docx, "c.txt": lzma.compress(b"x"), "d.txt": b"Rar!\x1a\x07\1\0"})
-    write(source, {"e.html": b"\x89PNG\r\n\x1a\n\0", "f.txt": zipped(source / "e", {"x": ""}).read_bytes()})
+    write(
+        source,
+        {
+            "base.md": b"SQLite format 3\0",
+            "e.html": b"\x89PNG\r\n\x1a\n\0",
+            "f.txt": zipped(source / "e", {"x": ""}).read_bytes(),
+        },
+    )
     write(source, {"g.epub": b"%PDF-1.4 \0", "h.docx": book.read_bytes()[:-9]})
     damaged, misnamed, *_ = noted(target, path=source)
     assert damaged.startswith("Left out 1 file because of errors: books/h.docx (is damaged")
