@@ -27,7 +27,7 @@ SMALL: dict[str, dict[str, object]] = {
     "train_gpt": {"n_steps": 20, "eval_every": 10, "batch_size": 8, "warmup_steps": 2},
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
-NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_"  # prefixes of environment variables
+NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_", "GIT_"  # prefixes of environment variables
 WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corpus is cut
 N_WORKS, WORK_CHARS = 3, 4000
 TIMEOUT_SECONDS = 900  # long enough for a machine that is busy with other things

@@ -15,6 +15,7 @@ from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download
 from bukva.corpus.splits import tokenize
+from bukva.project.revisions import HOOK_VARIABLES
 from bukva.text.ids import Ids, load_splits, read_shares, save_splits
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,11 @@ SAMPLE = ROOT / "data" / "sample"
 TAIL = split(0.9, 0.05, 0.05, "tail")
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of every process, in any folder
+
+# Otherwise tests would commit to the repository of the user if a hook of git runs them.
+os.environ["GIT_CONFIG_GLOBAL"] = str(ROOT / "tests" / "gitconfig")
+for variable in HOOK_VARIABLES:
+    os.environ.pop(variable, None)
 
 # Tests run on the CPU: forks do not survive a GPU that is in use. tests/backends/cuda/test_gpu.py starts a process that
 # has the GPU.

@@ -69,7 +69,7 @@ def run(tmp_path, monkeypatch):
 def commit(folder, content):
     (folder / "file").write_text(content)
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a commit"]):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True)
+        subprocess.run(["git", *words], cwd=folder, check=True)
     return git("rev-parse", "--short=12", "HEAD", folder=folder)
 
 

@@ -17,7 +17,7 @@ def git(tmp_path):
     """Return a function that runs git with conversion of line ends."""
 
     def run(*arguments, folder="."):
-        command = ["git", "-c", "core.autocrlf=true", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        command = ["git", "-c", "core.autocrlf=true", *arguments]
         return subprocess.run(command, cwd=tmp_path / folder, capture_output=True, text=True, check=True).stdout
 
     return run

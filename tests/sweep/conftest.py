@@ -22,11 +22,3 @@ def project(tmp_path, monkeypatch):
         subprocess.run(["git", *command], cwd=folder, check=True)
     monkeypatch.chdir(folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def identity(monkeypatch):
-    """An identity for git."""
-    for role in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{role}_NAME", "a")
-        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@b")

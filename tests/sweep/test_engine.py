@@ -31,9 +31,12 @@ with driver_lock("a"):
 
 
 @pytest.mark.slow
-def test_no_port_of_ray_is_open_to_other_machines():
+def test_no_port_of_ray_is_open_to_other_machines_and_tmpdir_may_be_long(tmp_path):
     pytest.importorskip("ray")
-    printed = subprocess.run([sys.executable, "-c", LISTENING], capture_output=True, text=True, check=True).stdout
+    temporary = tmp_path / "temporary files of macOS"
+    temporary.mkdir()
+    command, env = [sys.executable, "-c", LISTENING], os.environ | {"TMPDIR": str(temporary)}
+    printed = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     count, *addresses, cores = printed.split()
     assert int(count) > 3
     assert (addresses, cores) == (["127.0.0.1"], "1")

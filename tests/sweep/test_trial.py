@@ -9,7 +9,8 @@ from dvc.config import Config
 from dvc.utils.hydra import get_hydra_sweeps
 
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import experiment_ref, git, head, resolve
+from bukva.project import baseline
+from bukva.project.revisions import experiment_ref, experiments, git, head, resolve
 from bukva.sweep import trial
 from bukva.sweep.trial import Sweep, checked_name, grid
 from bukva.text.ids import bits
@@ -76,6 +77,46 @@ def test_a_slot_is_a_fresh_clone_with_the_cache_of_the_project(project):
         assert (folder / "file.txt").read_text() == "one"
         assert not (folder / "new.txt").exists()
         assert git("-C", str(folder), "rev-parse", "HEAD").decode().strip() == sweep.commit
+
+
+HOSTILE = """
+[clone]
+    defaultRemoteName = upstream
+[core]
+    excludesFile = FOLDER/excluded
+    hooksPath = FOLDER/hooks
+[protocol]
+    allow = never
+[push]
+    gpgSign = true
+[status]
+    showUntrackedFiles = no
+"""
+
+
+def test_neither_settings_of_the_user_nor_variables_of_a_hook_change_what_git_does(project, tmp_path, monkeypatch):
+    (tmp_path / "hostile").write_text(HOSTILE.replace("FOLDER", str(tmp_path)))
+    (tmp_path / "excluded").write_text("*.csv\n")
+    (tmp_path / "hooks").mkdir()
+    for name in ("post-checkout", "pre-push", "reference-transaction"):
+        (tmp_path / "hooks" / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "hooks" / name).chmod(0o755)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "hostile"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "other.git" / "index"))
+    sweep = sweep_of(project)
+    with trial.slot_for(sweep, "one") as folder:
+        made = git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "one", **baseline.AUTHOR).decode().strip()
+        git("-C", str(folder), "update-ref", sweep.ref("one"), made)
+        trial._save(sweep, "one", folder)
+    assert [(each.name, each.commit) for each in experiments()] == [("one", made)]
+    (project / "reports").mkdir()
+    (project / "reports" / "шаг.csv").touch()
+    baseline._save(sweep.commit)
+    saved = resolve("baseline").commit
+    assert git("diff", "--name-only", "HEAD", saved).decode() == "reports/шаг.csv\n"
+    (project / "новый.py").touch()
+    assert git("status", "--porcelain").decode() == "?? новый.py\n"
 
 
 def test_a_project_may_be_a_folder_of_its_repository_and_have_any_letters_in_its_path(project, tmp_path, monkeypatch):

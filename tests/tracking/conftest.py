@@ -15,7 +15,6 @@ from bukva.tracking.store import ENVIRONMENT
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = (
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV",
-    "GIT_DIR", "GIT_WORK_TREE",
 )  # fmt: skip
 
 

@@ -93,7 +93,8 @@ def _save(commit: str) -> None:
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
         git("read-tree", commit, **index)
-        git("add", "--all", "--", *(path for path in RESULTS if (project_root() / path).exists()), **index)
+        saved = [path for path in RESULTS if (project_root() / path).exists()]
+        git("-c", "core.excludesFile=/dev/null", "add", "--all", "--", *saved, **index)  # the user may ignore *.csv
         tree = git("write-tree", **index).decode().strip()
     experiment = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **AUTHOR).decode().strip()
     git("update-ref", experiment_ref(commit, NAME), experiment)

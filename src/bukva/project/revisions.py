@@ -26,6 +26,13 @@ EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f
 # the last message of a stage that failed, and its name; or the error of DVC itself
 FAILED = re.compile(r"(?:^(.*\S.*)\n\s*)?^ERROR: (?:failed to reproduce '(.+?)'|(.+))", re.MULTILINE)
 UNDO_PREFIX = "To return to the last commit: "  # a stage that failed ends with this line
+# replace settings of the user with which git would refuse, leave out files or change their names
+SETTINGS = (
+    "core.hooksPath=/dev/null", "core.quotePath=false", "protocol.file.allow=always",
+    "status.showUntrackedFiles=normal",
+)  # fmt: skip
+# git sets them for its hooks, and would then read the repository of the hook
+HOOK_VARIABLES = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
 
 
 class RefusedError(BukvaError):
@@ -37,12 +44,14 @@ def git(*arguments: str, stdin: str = "", **environment: str) -> bytes:
 
     RefusedError: another user owns the project. BukvaError: git is not installed or fails.
     """
+    settings = [word for setting in SETTINGS for word in ("-c", setting)]
+    inherited = {name: value for name, value in os.environ.items() if name not in HOOK_VARIABLES}
     try:
         done = subprocess.run(
-            ["git", "-C", str(project_root()), *arguments],
+            ["git", "-C", str(project_root()), *settings, *arguments],
             input=stdin.encode(),
             capture_output=True,
-            env={**os.environ, "LC_ALL": "C", **environment},
+            env={**inherited, "LC_ALL": "C", **environment},
         )
     except OSError as error:
         raise BukvaError(f"git cannot be started ({error.strerror}). Install git.") from None

@@ -32,6 +32,7 @@ MAX_FAILURES = 2  # number of times that Tune restarts a failed trial
 ANSWER_SECONDS = 30.0  # how long to wait for a cluster, which may be busy; Ray itself would wait longer
 LOCK_SECONDS = 5.0  # `bukva sweep status` holds the driver's lock for a moment
 REPORT_SECONDS = 2.0  # between two looks at the trials
+MAX_TMPDIR_BYTES = 26  # Ray creates sockets below TMPDIR, with up to 77 more bytes, and macOS limits paths to 103
 STORE_BYTES = 100 << 20  # size of Ray's object store, which trials do not use
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # without a token, anyone who can reach a port can run programs
@@ -140,7 +141,8 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         import ray
     except ImportError:
         raise BukvaError("`bukva sweep` needs Ray, which is not installed. Run `make cluster`.") from None
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch:
+    short = None if len(os.fsencode(tempfile.gettempdir())) <= MAX_TMPDIR_BYTES else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True) as scratch:
         own = {} if address else {"_temp_dir": scratch}
         ray.init(**settings, **own, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the table shows why a trial failed, without a traceback

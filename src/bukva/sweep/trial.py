@@ -124,7 +124,7 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
         _wait_for_stages(trial, clone)
         shutil.rmtree(clone, ignore_errors=True)
         top, prefix = git("rev-parse", "--show-toplevel", "--show-prefix").decode().split("\n")[:2]
-        git("clone", "--quiet", "--shared", "--no-checkout", top, str(clone))
+        git("clone", "--quiet", "--shared", "--no-checkout", "--template=", top, str(clone))  # without the user's hooks
         git("-C", str(clone), "checkout", "--quiet", "--detach", sweep.commit)
         _share_cache(sweep.project, clone / prefix)
         yield clone / prefix
@@ -195,10 +195,11 @@ def _scorings(curve: Path) -> list[dict[str, Any]]:
 
 
 def _save(sweep: Sweep, name: str, folder: Path) -> None:
-    """Push the result from the clone to the project, unless another attempt has done it."""
+    """Fetch the result from the clone into the project, unless another attempt has done it."""
     ref = sweep.ref(name)
+    clone = git("-C", str(folder), "rev-parse", "--show-toplevel").decode().strip()
     try:
-        git("-C", str(folder), "push", "--quiet", "origin", f"{ref}:{ref}")
+        git("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", clone, f"{ref}:{ref}")
     except BukvaError:
         if not commit_of(ref):
             raise
