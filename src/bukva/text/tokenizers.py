@@ -146,7 +146,7 @@ class ByteTokenizer(Tokenizer):
         super().__init__(BYTES)
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab_size: int) -> "ByteTokenizer":  # noqa: ARG003 (all texts have the same ids)
+    def train(cls, texts: Iterable[str], vocab_size: int) -> "ByteTokenizer":  # noqa: ARG003 (all texts have equal ids)
         return cls()
 
     def to_json(self) -> dict[str, Any]:
