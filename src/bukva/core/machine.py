@@ -18,7 +18,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
 def prepare_torch() -> None:
     """Set two environment variables for torch, unless the user has set them. Call this before importing torch."""
     if "OMP_WAIT_POLICY" not in os.environ:
-        # how long an idle thread keeps its core; with the default, training is very slow beside other programs
+        # how long an idle thread keeps its core; with the default, training is very slow while other programs run
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # pages of 2 MB for large tensors; with thousands of characters, pages of 4 kB took half of the training time
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

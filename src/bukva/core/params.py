@@ -19,7 +19,7 @@ def read_params(path: Path = PARAMS) -> Params:
 
 
 def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
-    """Return the sections of a YAML file such as params.yaml, by name. ParamsError: it is no such file."""
+    """Return the sections of a YAML file such as params.yaml, by name. ParamsError: the file has no sections."""
     raw = read_any_yaml(path)
     if isinstance(raw, dict):
         return raw

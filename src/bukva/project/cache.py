@@ -14,7 +14,7 @@ from bukva.core.files import project_root
 
 @contextlib.contextmanager
 def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
-    """Open the DVC repository in `folder`, by default that of the project. Errors of DVC become a BukvaError."""
+    """Open the DVC repository in `folder`, by default in the project. Errors of DVC become a BukvaError."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 

@@ -40,7 +40,7 @@ class Novelty(NamedTuple):
 
     copies: list[list[Copy]]  # for each text, from left to right; of overlapping passages, only the longest
     seen: dict[int, float | None]  # n -> fraction of the n-grams that occur in `train`; None if all texts are shorter
-    new_words: float | None  # fraction of the words that do not occur in `train`; None if there are no words
+    new_words: float | None  # fraction of the words that do not occur in `train`; None without words
 
 
 def novelty(groups: Sequence[Sequence[str]], clean: Path, tokens: Path) -> list[Novelty]:

@@ -52,7 +52,7 @@ def build(path: Path) -> list[Path]:
 
 
 def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
-    """Return the report page of one result as HTML. `name` is that of a revision, or "workspace" for the last run.
+    """Return the report page of one result as HTML. `name` is a revision, or "workspace" for the last run.
 
     The navigation has `links`, each as (URL, title), of which `here` is this page. `served` is explained at `render`.
     BukvaError: the name is unknown, or its revision has no result.

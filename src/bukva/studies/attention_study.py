@@ -197,7 +197,7 @@ def head_statistics(layer: LayerAttention) -> dict[str, Tensor]:
 
     `entropy` is a fraction of the largest possible entropy, `distance` is the mean distance to the attended characters,
     and DIFFUSE is the effective fraction of the visible characters to which the head attends: exp(entropy) / n. The
-    variances are those of the scores before and after the division by the root of the head size.
+    variances are of the scores before and after the division by the root of the head size.
     """
     T, hs = layer.q.shape[-2:]
     t = torch.arange(T, device=layer.q.device)

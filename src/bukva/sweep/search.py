@@ -128,7 +128,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", "The reported value is ignored")  # a resumed trial reports its curve again
     sampler = optuna.samplers.TPESampler(seed=int(digest(name)[:DIGITS], 16), constant_liar=True)
-    suggest = functools.partial(_suggest, space)  # Tune pickles this, so it is no lambda
+    suggest = functools.partial(_suggest, space)  # not a lambda, because Tune pickles it
     return Search(suggest, metric="val", mode="min", sampler=sampler)
 
 

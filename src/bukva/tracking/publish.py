@@ -33,7 +33,7 @@ def publish(params: Params) -> None:
         restored = []
         for stage in [each for each in recorded_stages() if each in records]:
             finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
-            # a model that was trained again to the same bytes needs its scores, too
+            # a model that was trained again to the same bytes also needs its scores
             is_scored = stage == SCORED and any(each.start["kind"] == "training" for each in journals)
             is_new = is_scored or records[stage] != before.get(stage)
             if not _has_present_files(finished[-1]) if finished else is_new:

@@ -1,7 +1,7 @@
 """Send journals, the local files with the results of stages, to an MLflow store.
 
-`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends those of the
-experiment of a running training at intervals until the training ends.
+`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends the
+journals of one experiment at intervals until its training ends.
 
 Sending a journal twice adds nothing: runs are identified by their tags, MLflow ignores a metric value that it has with
 the same name, step, time and value, and an artifact replaces an earlier one with the same name. A tag of each run

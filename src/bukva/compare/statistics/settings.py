@@ -49,7 +49,7 @@ class SettingsVerdict:
     """Verdict on settings B against settings A. It applies to other seeds and to other texts of the same kind."""
 
     verdict: Verdict
-    difference: float  # mean bits per character of B minus those of A (means over the seeds)
+    difference: float  # mean bits per character of B minus the mean of A, over the seeds
     estimate: Estimate | None  # None if the variance between seeds is unknown
     p: float  # p-value, corrected for `compared` comparisons; 1 if the variance between seeds is unknown
     compared: int  # number of comparisons for which the p-value is corrected; 1 without a correction

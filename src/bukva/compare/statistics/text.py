@@ -71,7 +71,7 @@ class Units:
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """Convert the (N,) losses of all characters in nats, which must be finite, to those of the units in bits."""
+        """Convert the (N,) losses of all characters in nats, which must be finite, to losses of the units in bits."""
         if len(nats) != self.edges[-1]:
             raise ValueError(f"{len(nats)} scores for {self.edges[-1]} characters")
         sums = np.add.reduceat(nats, self.edges[:-1], dtype=np.float64)
