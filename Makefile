@@ -7,6 +7,7 @@ MADE := .venv/made
 BUKVA := $(BIN)/bukva
 CLUSTER := .venv/cluster
 MKDOCS := .venv/docs/bin/mkdocs
+WALK := tests/nightly/test_readme.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
@@ -43,10 +44,10 @@ docs: $(MKDOCS) ## build the documentation as a site in build/site; a broken lin
 bench: $(BUKVA) ## compare the speed with plain implementations (40 min); replace only some rows: make bench ONLY="race counting"
 	@python -m bench $(ONLY)
 
-reference: $(BUKVA) ## run the experiments of README, write docs/reference (10 min); only some: make reference ONLY=heads
+reference: $(BUKVA) ## run README's experiments, write docs/reference (half an hour); only some: make reference ONLY=heads
 	@python -m bench.reference $(ONLY)
 
-chaos: $(BUKVA) ## inject faults and count how often the pipeline survives (1 h); only some rows: make chaos ONLY="dvc full-disk"
+chaos: $(BUKVA) ## inject faults and count how often the pipeline survives (30 min); only some rows: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
 check: $(CLUSTER) ## run formatting, lint, types and the fast tests (1 min)
@@ -61,8 +62,9 @@ test: $(CLUSTER) ## run check and the slow tests, which run DVC, train models an
 	mypy
 	pytest -m "not nightly" -n 2 --dist loadfile --no-loadscope-reorder tests/dvc tests/bench tests/tracking tests/experiments tests # slow first
 
-nightly: $(CLUSTER) ## run the longest tests (parameter values, browsers, recipes) and make chaos (1 h or more)
-	pytest -m nightly
+nightly: $(CLUSTER) ## run the longest tests (parameter values, browsers, README) and make chaos (90 min)
+	pytest -m nightly -n 2 --dist loadfile --no-loadscope-reorder --ignore=$(WALK) tests/nightly tests/core tests/dvc tests
+	pytest -m nightly $(WALK) # alone, because its trainings use all cores
 	python -m chaos
 
 $(MADE): requirements.lock numerics.lock

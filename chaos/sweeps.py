@@ -294,6 +294,6 @@ def sweep_card(cluster: Cluster, driver: Running, _: int) -> str:
 
 
 ROWS = (
-    Row(sweep, 2), Row(sweep_pruned, 2), Row(sweep_machine, 3), Row(sweep_silent, 2), Row(sweep_away, 3),
-    Row(sweep_head, 2), Row(sweep_card, 2, network.is_possible),
+    Row(sweep, 1), Row(sweep_pruned, 1), Row(sweep_machine, 1), Row(sweep_silent, 1), Row(sweep_away, 3),
+    Row(sweep_head, 1), Row(sweep_card, 1, network.is_possible),
 )  # fmt: skip

@@ -50,6 +50,11 @@ def test_what_the_gpt_is_better_by_is_that_of_the_reference():
     assert f"{gained:.3f} bits better than the n-grams" in " ".join(README.split())
 
 
+def test_readme_has_a_row_for_each_recipe():
+    named = {row[0] for row in rows("recipe | what | time | val | test")}
+    assert named == {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
+
+
 @pytest.mark.parametrize("row", rows("recipe | what | time | val | test"), ids=lambda row: row[0])
 def test_a_row_of_a_recipe_is_that_of_the_reference_or_names_its_source(row):
     name, what, seconds, *shown = row

@@ -1,6 +1,6 @@
 """README from top to bottom as printed: a fresh clone, its own environment, and numerics that are not ours.
 
-Takes some ten minutes and 3 GB of disk.
+The scores are those of docs/reference. Takes some ten minutes and 3 GB of disk.
 """
 
 import os
@@ -13,6 +13,7 @@ from imports import ROOT
 from readme import steps, walk
 from ruamel.yaml import YAML
 
+from bukva.core.files import read_json
 from chaos.running import Running
 
 pytestmark = pytest.mark.nightly
@@ -25,6 +26,8 @@ NOT_HERE = {
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "PYTHON", "VIRTUAL_ENV"
 TEXT = "The sea was quiet, and the boat went slowly along the shore while the rain fell on the {} house.\n"
 SECONDS = 3600  # limit for each command
+TRAINED = {"make repro": "baseline", "dvc exp run $(bukva recipe ngrams)": "ngrams"}  # to experiments of docs/reference
+TOLERANCE = 0.02  # bits: twice what another seed or another processor changes (reports/noise_floor.json)
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def clone(tmp_path):
 def test_readme_works_as_printed(clone, tmp_path):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
     env = kept | {"DVC_SITE_CACHE_DIR": str(tmp_path / "site-cache"), "GIT_CONFIG_GLOBAL": "/dev/null"}
-    ran = []
+    ran, recorded = [], read_json(ROOT / "docs/reference/reference.json")
 
     def run(command):
         ran.append(command)
@@ -56,10 +59,13 @@ def test_readme_works_as_printed(clone, tmp_path):
         if command == "bukva ui":
             return first_page(running)
         assert running.wait(SECONDS) == 0, f"{command}:\n{running.printed}"
+        if experiment := TRAINED.get(command):
+            scores, expected = read_json(clone / "reports/metrics.json"), recorded[experiment]["metrics"]
+            assert scores["gpt"] == pytest.approx(expected["gpt"], abs=TOLERANCE)
         return running.printed
 
     walk([step for step in steps() if not step.command.startswith(tuple(NOT_HERE))], run)
-    assert "make repro" in ran
+    assert TRAINED.keys() <= set(ran)
     run("dvc exp apply baseline")
     assert "up to date" in run("dvc repro")
     run("make check")
