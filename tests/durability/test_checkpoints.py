@@ -170,14 +170,14 @@ def test_only_checkpoints_of_ended_trainings_are_removed_and_not_of_the_last_one
     assert left(1) == (trainings, "")  # reported once
     for training in trainings[:-1]:  # as when their processes end
         training._lock.release()
-    assert left(4.9) == ([resumed, old, newest, own], "")
+    removed = (
+        "Removed the checkpoints of 1 ended training, because all checkpoints together exceed 0 GiB: {}. To keep "
+        f"others, resume their trainings, or move them out of {own.root}.\n"
+    )
+    assert left(4.9) == ([resumed, old, newest, own], removed.format(finished.folder.name))
     later = another(**{"train_gpt.seed": 0})
     assert last(later) == 2  # this locks the folder
-    removed = (
-        "Removed the checkpoints of 1 interrupted training, because all checkpoints together exceed 0 GiB: "
-        f"{old.folder.name}. To keep others, resume their trainings, or move them out of {own.root}.\n"
-    )
-    assert left(1) == ([resumed, newest, own], f"{removed}{stay}")
+    assert left(1) == ([resumed, newest, own], f"{removed.format(old.folder.name)}{stay}")
 
 
 def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypatch):

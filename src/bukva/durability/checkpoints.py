@@ -135,30 +135,25 @@ class Checkpoints:
         return sorted(self.folder.glob("*.pt"))  # names start with the step
 
     def _make_room(self) -> None:
-        """Remove checkpoints of ended runs, oldest first, finished runs first, until all fit into MAX_BYTES.
-
-        Those of running trainings stay, and those of the training that was interrupted last.
-        """
+        """Remove checkpoints of ended runs, except of the one interrupted last, until all fit into MAX_BYTES."""
         sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in self.root.glob("*/")}
-        excess, removed = sum(sizes.values()) - MAX_BYTES, list[str]()
-        if excess <= 0:
-            return
+        others = sorted(sizes.keys() - {self.folder}, key=os.path.getmtime)  # oldest first
+        others.sort(key=lambda folder: not (folder / DONE).exists())  # finished ones before those
+        excess, ended, removed = sum(sizes.values()) - MAX_BYTES, list[Path](), list[str]()
         with contextlib.ExitStack() as locks:
-            ended = list[Path]()
-            for folder in sorted(sizes.keys() - {self.folder}, key=os.path.getmtime):
-                with contextlib.suppress(Timeout):  # its training runs
+            for folder in others if excess > 0 else ():
+                with contextlib.suppress(Timeout):  # a training runs
                     locks.enter_context(FileLock(folder / "lock", blocking=False))
                     ended.append(folder)
-            finished = [folder for folder in ended if (folder / DONE).exists()]
-            for folder in finished + [folder for folder in ended if folder not in finished][:-1]:
+            for folder in ended[:-1]:
                 if excess > 0:
                     shutil.rmtree(folder, ignore_errors=True)
                     excess -= sizes[folder]
-                    removed += [folder.name] if folder not in finished else []
+                    removed.append(folder.name)
         exceed = f"checkpoints together exceed {MAX_BYTES >> 30} GiB"
         if removed:
             print(
-                f"Removed the checkpoints of {count(len(removed), 'interrupted training')}, because all {exceed}: "
+                f"Removed the checkpoints of {count(len(removed), 'ended training')}, because all {exceed}: "
                 f"{', '.join(removed)}. To keep others, resume their trainings, or move them out of {self.root}.",
                 file=sys.stderr,
             )
