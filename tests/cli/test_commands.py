@@ -99,8 +99,17 @@ def test_a_mistake_is_a_sentence_and_a_status(error, status, printed, capsys):
     with pytest.raises(SystemExit) as ended:
         call(fail)
     assert (ended.value.code, *capsys.readouterr()) == (status, "", f"{printed}\n")
-    with pytest.raises(ZeroDivisionError):  # a fault of the program is not hidden
-        call(lambda: 1 / 0)
+
+
+def test_a_fault_of_the_program_is_shown_without_secrets(monkeypatch, capsys):
+    def fail():
+        raise ConnectionError("no route to https://host/a.txt?key=СЕКРЕТ with hf_СЕКРЕТ")
+
+    monkeypatch.setenv("HF_TOKEN", "hf_СЕКРЕТ")
+    with pytest.raises(SystemExit, match="1"):
+        call(fail)
+    assert (printed := capsys.readouterr().err).startswith("Traceback (most recent call last):\n")
+    assert printed.endswith("ConnectionError: no route to https://host/a.txt with ***\n\n")
 
 
 def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
@@ -224,6 +233,13 @@ def test_check_says_that_dvc_cannot_run_snapshots_in_a_path(bukva, tmp_path, mon
         "experiments without --queue and --temp.\n"
     )
     assert bukva("check") == (0, said if odd else "", "")
+
+
+@pytest.mark.parametrize("command", ["ui --port 70000", "play --port -1", "seeds 99999999999999"])
+def test_a_number_out_of_range_is_a_mistake_in_the_command_line(bukva, tmp_path, command):
+    fill(tmp_path)
+    status, _, printed = bukva(*command.split())
+    assert (status, "Error: Invalid value for" in printed) == (2, True), printed
 
 
 # ---- other commands

@@ -103,13 +103,14 @@ OTHER = {"text": {"val": "9" * 64, "test": "8" * 64}}
 def test_each_text_is_ranked_by_itself_and_the_best_is_that_of_the_baselines_text(known, capsys):
     known("HEAD")
     known("better", {"model.n_head": 1}, effect=-0.1)
+    hub = {"download.corpus": "huggingface", "download.url": "hf://datasets/o/n@1"}
     for name, effect in (("easier", -2.0), ("easiest", -2.1)):
-        known(name, {"download.corpus": "tinyshakespeare", "model.n_head": 1 + len(name)}, effect=effect, about=OTHER)
+        known(name, hub | {"model.n_head": 1 + len(name)}, effect=effect, about=OTHER)
     board = leaderboard("HEAD", "gpt")
     found = to_json(board, ["val"])
     assert [row["experiments"] for row in found["rows"]] == [["better"], ["HEAD"]]
     [other] = found["other_texts"]
-    assert other["text"] == "tinyshakespeare, 1,313 characters of val"
+    assert other["text"] == "huggingface (hf://datasets/o/n@1), 1,313 characters of val"
     assert [(row["experiments"], row["verdict"]) for row in other["rows"]] == [(["easiest"], None), (["easier"], None)]
     print_leaderboard(board, 0, with_test=False, as_json=False)
     ours, theirs = capsys.readouterr().out.split("Experiments on another text")

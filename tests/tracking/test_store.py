@@ -93,7 +93,7 @@ def test_an_address_that_is_no_store_is_one_sentence_before_anything_starts(proj
             start()
         assert str(error.value) == (
             f"MLFLOW_TRACKING_URI is '{uri.replace('me:secret', '***')}', but must be the URI of a server or a "
-            "database. MLflow no longer supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            "database. MLflow no longer supports folders. Use http://HOST:5000 or sqlite:////PATH/mlflow.db."
         )
     assert not (project / ".bukva").exists()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import typer
 
-from bukva.core.errors import BukvaError, ParamsError, message_for
+from bukva.core.errors import BukvaError, ParamsError, message_for, redact_text
 from bukva.core.params import read_params
 from bukva.core.processes import end_with_dvc
 from bukva.core.schema import Params
@@ -58,10 +59,7 @@ def call(app: Callable[[], object]) -> None:
     try:
         app()
     except Exception as error:
-        message = message_for(error)
-        if not message:
-            raise
-        print(message, file=sys.stderr)
+        print(message_for(error) or redact_text(traceback.format_exc()), file=sys.stderr)
         if isinstance(error, ParamsError) and (command := undo_command()):
             print(f"{UNDO_PREFIX}{command}", file=sys.stderr)
         sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)

@@ -7,7 +7,7 @@ from typing import Any
 from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
 from bukva.core.params import flatten, parse_params, read_yaml
 from bukva.project.baseline import undo_command
@@ -48,7 +48,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     root, seed_key, stage = project_root(), seed_name(model), trained_models()[model].stage
     raw = read_yaml(root / PARAMS)
     parse_params(raw, PARAMS)  # so that an invalid parameter fails now, instead of in each experiment
-    lock, params = read_lock(root), flatten(raw)
+    lock, params = read_lock(root), flatten(redact_params(raw))
     files = _files(stage, lock)
     if why := why_no_snapshots():
         raise BukvaError(why)

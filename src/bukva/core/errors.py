@@ -1,13 +1,19 @@
 """Errors with messages for users, and URLs without their secrets."""
 
 import errno
+import os
 import re
+from typing import Any
+from urllib.parse import quote
 
 
 class BukvaError(Exception):
-    """An expected error. A stage prints its message, without a traceback, and exits with `exit_status`."""
+    """An expected error. A stage prints its message, without a traceback or secrets, and exits with `exit_status`."""
 
     exit_status = 1
+
+    def __str__(self) -> str:
+        return redact_text(super().__str__())
 
 
 class ParamsError(BukvaError):
@@ -43,8 +49,13 @@ def message_for(error: BaseException) -> str:
 
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-URL = re.compile(rf"{SCHEME.pattern}\S*")
+URL = re.compile(rf"{SCHEME.pattern}\S*(?<![.,:;'\"`)])")  # without the punctuation of the sentence
+HUB = "hf://"
+# a dataset on the Hugging Face hub, with @ and the hash of a commit, for which advice has the word COMMIT
+DATASET = re.compile(rf"{HUB}datasets/[\w.-]+/[\w.-]+@([0-9a-f]{{40}}|COMMIT)\b")
 HIDDEN = "***"
+SECRETS = re.compile("(TOKEN|PASSWORD|SECRET|SECRET_ACCESS_KEY|API_KEY)$")  # names of environment variables
+LEAST_CHARS = 4  # a shorter value of such a variable would also be found in ordinary words
 
 
 def redact_url(url: str) -> str:
@@ -52,17 +63,37 @@ def redact_url(url: str) -> str:
 
     A password may contain @ : / ? and #. If it is unclear where it ends, everything after the scheme is hidden.
     """
-    match = SCHEME.match(url)
+    match = DATASET.match(url) or SCHEME.match(url)
     scheme = match[0] if match else ""
     location, *query = re.split("[?#]", url[len(scheme) :], maxsplit=1)
     _, at, location = location.rpartition("@")
     # digits after the colon are a port; anything else may be a password
     is_clear = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", location.partition("/")[0])
-    if "@" in "".join(query) or (scheme and not is_clear):
+    if "@" in "".join(query) or (scheme and not is_clear) or (at and scheme.startswith(HUB)):
         return f"{scheme}{HIDDEN}"
     return f"{scheme}{HIDDEN}@{location}" if at else scheme + location
 
 
 def redact_text(text: object) -> str:
-    """Apply `redact_url` to every URL in a text."""
-    return URL.sub(lambda match: redact_url(match[0]), str(text))
+    """Apply `redact_url` to every URL in a text, and hide passwords and tokens of environment variables."""
+    shown = _redact_urls(str(text))
+    for name, secret in os.environ.items():
+        if SECRETS.search(name) and len(secret) >= LEAST_CHARS:
+            shown = shown.replace(secret, HIDDEN).replace(quote(secret), HIDDEN)
+    return shown
+
+
+def _redact_urls(text: str) -> str:
+    return URL.sub(lambda match: redact_url(match[0]), text)
+
+
+def redact_params(value: Any, key: str = "") -> Any:
+    """Return the content of params.yaml or dvc.lock, or a part of it, with `redact_url` applied to every URL."""
+    match value:
+        case dict():
+            return {name: redact_params(each, name) for name, each in value.items()}
+        case list():
+            return [redact_params(each) for each in value]
+        case str():  # `url` may be an address without a scheme
+            return redact_url(value) if key.endswith("url") else _redact_urls(value)
+    return value

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from bukva.core.errors import redact_text, redact_url
+from bukva.core.errors import redact_url
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # matches URLs, also without a scheme
 AUTO, LIST = "is auto", "is a list"  # tags of unions; pydantic adds them to the location of an error
@@ -68,10 +68,10 @@ def yaml_fault(error: Exception) -> str:
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):
-        return " ".join(redact_text(error).split())
+        return " ".join(str(error).split())
     text = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
     mark = error.problem_mark or error.context_mark
-    return f"{' '.join(redact_text(text).split())}, line {mark.line + 1}, column {mark.column + 1}"
+    return f"{' '.join(text.split())}, line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _known_keys(location: list[str], section: Any) -> str:

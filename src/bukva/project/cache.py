@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bukva.core.errors import BukvaError, redact_text
+from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 
 
@@ -88,7 +88,7 @@ def fetch(digests: Iterable[str]) -> str:
             repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
             repo.cloud.pull([HashInfo("md5", md5) for digest in missing for md5 in _listed(digest).values()])
     except Exception as error:  # the client of each kind of remote has errors of its own
-        return f"is not in DVC's cache, and cannot be fetched ({redact_text(error).rstrip('.')})"
+        return f"is not in DVC's cache, and cannot be fetched ({str(error).rstrip('.')})"
     return "" if all(map(cached_files, missing)) else "is neither in DVC's cache nor on the DVC remote"
 
 

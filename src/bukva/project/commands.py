@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_params, redact_text
 from bukva.core.files import project_root
 from bukva.core.messages import one_or_another
 from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_yaml
@@ -88,8 +88,8 @@ def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]
 
 def assignments_for(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return `KEY=VALUE` for each parameter that `wanted` changes. Parameters that `current` lacks are left out."""
-    before = flatten(current)
-    changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
+    before, after = flatten(redact_params(current)), flatten(redact_params(wanted))
+    changed = {key: value for key, value in after.items() if key in before and before[key] != value}
     return [f"{key}={literal(value)}" for key, value in changed.items()]
 
 
@@ -134,10 +134,18 @@ def options(name: str) -> list[str]:
 
 
 def overrides(settings: Sequence[str]) -> "list[Override]":
-    """Parse the texts after options `-S`, such as `model.n_head=2,4`, with Hydra. A mistake is a BukvaError."""
+    """Parse the texts after options `-S`, such as `model.n_head=2,4`, with Hydra. A mistake is a BukvaError.
+
+    So is a URL with a query or a password, because a sweep saves its settings.
+    """
     from dvc.utils.hydra import to_hydra_overrides
     from hydra.errors import HydraException
 
+    for key in [setting.partition("=")[0] for setting in settings if redact_text(setting) != setting]:
+        raise BukvaError(
+            f"-S {key}: a sweep saves its settings, so a URL must not contain a query, a user or a password here. "
+            f"Write the URL into {PARAMS} and commit it, or run `dvc exp run` for each URL."
+        )
     try:
         return list(to_hydra_overrides(list(settings)))
     except HydraException as error:

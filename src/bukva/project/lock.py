@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
 from bukva.core.params import flatten
 
@@ -42,14 +42,17 @@ StageRecords = Mapping[str, StageRecord]  # name of a stage -> record
 
 @functools.cache
 def parse_yaml(text: str) -> dict[str, Any]:
-    """Read YAML 1.2 as DVC does, 15 times as fast. Return an empty dict if the text is not YAML, or not a mapping."""
+    """Read YAML 1.2 as DVC does, 15 times as fast, without secrets in URLs (see `redact_params`).
+
+    Return an empty dict if the text is not YAML, or not a mapping.
+    """
     import yaml
 
     try:
         value = yaml.load(text, _loader())
     except Exception:  # the parser also raises the errors of int(), float() and datetime()
         return {}
-    return value if isinstance(value, dict) else {}
+    return redact_params(value) if isinstance(value, dict) else {}
 
 
 @functools.cache
@@ -149,6 +152,7 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
     `params` has the current parameters by dotted name, and `now` digests of sources by path, of which some may be left
     out.
     """
+    params = redact_params(params)  # as in `lock`
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():
             if params.get(key) != value:

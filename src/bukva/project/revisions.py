@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_text
 from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
@@ -286,4 +286,4 @@ def why_failed(printed: str) -> str:
     if not match:
         return ""
     message, stage, error = match.groups()
-    return (error or ": ".join(filter(None, (f"stage {stage}", message)))).rstrip(".")
+    return redact_text(error or ": ".join(filter(None, (f"stage {stage}", message)))).rstrip(".")

@@ -38,7 +38,7 @@ def text_name(rows: Sequence[Row]) -> str:
     """Describe the text on which all `rows` were scored: the corpus, its source, and its number of val characters."""
     result = rows[0].setting.result
     download = result.params["download"]
-    source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
+    source = {"local": "path", "url": "url", "huggingface": "url"}.get(download["corpus"])
     name = f"{download['corpus']} ({download[source]})" if source else download["corpus"]
     return f"{name}, {count(result.characters.chars[SPLIT].sum(), 'character')} of {SPLIT}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bukva.core.errors import BukvaError, redact_url
+from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import dvc_variable, read_json, sha256
 from bukva.core.messages import shorten
 from bukva.core.params import flatten
@@ -34,7 +34,7 @@ def this_experiment(params: Params) -> dict[str, Any]:
     edited: folders of code or text that differ from `commit`.
     key: identifier. The name is not enough, because DVC can give it to a later experiment.
     """
-    commit, flat = dvc_variable(BASELINE) or head_or_empty(), flatten(params.model_dump())
+    commit, flat = dvc_variable(BASELINE) or head_or_empty(), flatten(redact_params(params.model_dump()))
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     edited = _edited(params) if commit else {}
     name = name_of_repro(commit)
@@ -43,7 +43,6 @@ def this_experiment(params: Params) -> dict[str, Any]:
     name = dvc_variable(NAME) or name
     shown = baseline.NAME if commit and name == name_of_repro(commit) else name
     keys = [key for key, value in flat.items() if key in committed and committed[key] != value]
-    flat["download.url"] = redact_url(params.download.url)  # the URL may contain a token, and many people read MLflow
     changed = [f"{key}={shorten(flat[key])}" for key in keys]
     parts = [Path(path).parts for path in edited]
     folders = list(dict.fromkeys("/".join(each[: 3 if each[0] == "src" else 2]) for each in parts))

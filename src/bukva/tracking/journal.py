@@ -33,7 +33,7 @@ from typing import Any
 
 import psutil
 
-from bukva.core.errors import message_for
+from bukva.core.errors import message_for, redact_text
 from bukva.core.files import atomic_file, project_root, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
@@ -355,4 +355,4 @@ def _start_sender(*arguments: str) -> subprocess.Popen[bytes] | None:
 
 def why_failed(error: BaseException) -> str:
     """Describe any error in one sentence."""
-    return message_for(error) or f"{type(error).__name__}: {error}"
+    return message_for(error) or redact_text(f"{type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from bukva.core.files import sha256
 from bukva.core.processes import fails_within, start_detached
 from bukva.core.schema import Params
 from bukva.project.baseline import SCORED, lock_of_baseline
-from bukva.project.lock import LOCK, StageRecord, read_lock
+from bukva.project.lock import LOCK, StageRecord, parse_yaml, read_lock
 from bukva.project.stages import recorded_stages, trained_models
 from bukva.tracking.experiment import this_experiment
 from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, read_journals, save_note, why_failed
@@ -26,6 +26,8 @@ def publish(params: Params) -> None:
 
     No error is raised, because the results of the experiment are complete.
     """
+    from dvc.utils.serialize import dumps_yaml
+
     try:
         experiment, records = this_experiment(params), read_lock()
         name, key, commit = experiment["experiment"], experiment["key"], experiment["commit"]
@@ -40,7 +42,8 @@ def publish(params: Params) -> None:
                 _write_journal(stage, records[stage], params)
                 restored.append(stage)
         for made in read_journals(name, key)[-1:]:
-            save_note(made, {}, {LOCK: Path(LOCK).read_bytes()})
+            text = Path(LOCK).read_text(encoding="utf-8")
+            save_note(made, {}, {LOCK: dumps_yaml(parse_yaml(text)).encode()})  # without secrets in URLs
         note = f" Restored by DVC: {', '.join(restored)}." if restored else ""
         if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
             print(f"MLflow is missing results of {experiment['shown']}. {REMEDY}{note}")

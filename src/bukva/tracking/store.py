@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from filelock import FileLock
 
-from bukva.core.errors import HIDDEN, BukvaError, redact_text, redact_url
+from bukva.core.errors import BukvaError, redact_text, redact_url
 from bukva.core.files import project_root
 from bukva.core.processes import HOST, LOG, free_port, is_listening, start_detached
 from bukva.tracking.journal import start_sync
@@ -69,7 +69,7 @@ def tracking_uri() -> str:
     if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
         raise BukvaError(
             f"MLFLOW_TRACKING_URI is {redact_url(uri)!r}, but must be the URI of a server or a database. MLflow no "
-            "longer supports folders. Use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+            "longer supports folders. Use http://HOST:5000 or sqlite:////PATH/mlflow.db."
         )
     return uri
 
@@ -101,11 +101,7 @@ def explain(error: BaseException) -> str:
     ):
         error = cause
     text = str(error) if isinstance(error, BukvaError) else f"{type(error).__name__}: {str(error).strip()}"
-    text = redact_text(text.partition("\n")[0])
-    for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"):
-        if secret := os.environ.get(name):
-            text = text.replace(secret, HIDDEN).replace(quote(secret), HIDDEN)
-    return text[:MAX_MESSAGE_CHARS]
+    return redact_text(text.partition("\n")[0])[:MAX_MESSAGE_CHARS]
 
 
 @contextlib.contextmanager

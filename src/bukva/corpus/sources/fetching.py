@@ -1,7 +1,7 @@
 """Download files over HTTP, also those of a dataset on the Hugging Face hub, and verify their digests.
 
-Error messages show a URL without its user, password and query, because these may be secrets. Error messages of the
-libraries quote the whole URL or response, and are therefore never shown.
+A BukvaError shows a URL without its user, password and query, because these may be secrets. Error messages of the
+libraries quote the whole response, and are therefore never shown.
 """
 
 import fnmatch
@@ -37,7 +37,7 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
     with atomic_file(target) as unfinished:
         with unfinished.open("wb") as file, _session() as session:
             _receive(session, url, file, on_bytes)
-        _check_digest(redact_url(url), unfinished, digest)
+        _check_digest(url, unfinished, digest)
 
 
 def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
@@ -79,7 +79,7 @@ def _session() -> "requests.Session":
 
 def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
     """Download `url` into `file`, and retry when the transfer breaks."""
-    redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
+    etag, furthest, retries = "", 0, 0
     total: int | None = None
     while True:
         rest: dict[str, str] = {}
@@ -95,14 +95,14 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
                 etag, announced = headers.get("ETag", ""), headers.get("Content-Length", "")
                 etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee equal bytes
                 total = int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
-            broken = _copy(response, file, redacted_url, total, on_bytes)
+            broken = _copy(response, file, url, total, on_bytes)
         if not broken:
             return
         if file.tell() >= furthest + PROGRESS_BYTES:
             retries, furthest = 0, file.tell()
         if retries == RETRIES:
             why = f"the transfer was cut off after {file.tell()} bytes of {total or 'an unknown total'} ({broken})."
-            raise BukvaError(f"{redacted_url}: {why} Run the same command again.")
+            raise BukvaError(f"{url}: {why} Run the same command again.")
         time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
         retries += 1
 
@@ -117,14 +117,14 @@ def _request(session: "requests.Session", url: str, rest: dict[str, str]) -> "re
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS)
     except (requests.RequestException, HTTPError) as error:
         why = f"no response ({type(error).__name__}). Check the network and the URL."
-        raise BukvaError(f"{redact_url(url)}: {why}") from None
+        raise BukvaError(f"{url}: {why}") from None
     if (status := response.status_code) not in ((200, 206, 416) if rest else (200,)):
         response.close()
-        raise BukvaError(f"{redact_url(url)}: the server responded with status {status}. Check the URL.")
+        raise BukvaError(f"{url}: the server responded with status {status}. Check the URL.")
     return response
 
 
-def _copy(response: Any, file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes) -> str:
+def _copy(response: Any, file: IO[bytes], url: str, total: int | None, on_bytes: OnBytes) -> str:
     """Append the body of a response to `file`. Return why the transfer broke, or "" if it is complete."""
     from urllib3.exceptions import HTTPError
 
@@ -141,7 +141,7 @@ def _copy(response: Any, file: IO[bytes], redacted_url: str, total: int | None, 
         return type(error).__name__
     if is_too_large:
         why = f"the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL."
-        raise BukvaError(f"{redacted_url}: {why}")
+        raise BukvaError(f"{url}: {why}")
     return "" if total in (None, file.tell()) else "the server closed the connection"
 
 
@@ -191,13 +191,13 @@ def fetch_dataset(
         status = getattr(getattr(error, "response", None), "status_code", None)
         no_hub = f"there is no connection, or the server is not a Hugging Face hub ({type(error).__name__})"
         why = f"the hub responded with status {status}" if status else no_hub
-        raise BukvaError(f"{redact_url(api.endpoint)}/datasets/{dataset}: {why}. {NO_DATASET}") from None
+        raise BukvaError(f"{api.endpoint}/datasets/{dataset}: {why}. {NO_DATASET}") from None
 
 
 def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
     from huggingface_hub.errors import RevisionNotFoundError
 
-    why, branch = f"{revision!r} is not the hash of a commit (40 digits), so its texts may change", revision or None
+    why, branch = "no hash of a commit (40 digits) follows the @, so the texts may change", revision or None
     if COMMIT.fullmatch(revision):
         try:
             info = api.dataset_info(dataset, revision=revision, timeout=TIMEOUT_SECONDS[1], files_metadata=True)
@@ -214,7 +214,7 @@ def _chosen(listed: Any, dataset: str, pattern: str, is_read: Callable[[Path], b
     chosen = sorted(name for name in matching if is_read(Path(name)) and not HIDDEN.search(name))
     if not chosen:
         known = ", ".join(sorted(matching or names)[:SHOWN]) or "no files"
-        why = f"{pattern!r} matches no file of {dataset} that can be read"
+        why = f"{redact_url(pattern)!r} matches no file of {dataset} that can be read"
         more = " ..." if len(names) > SHOWN else ""
         raise BukvaError(f"params.yaml, download.url: {why}. The dataset has {known}{more}.")
     return [names[name] for name in chosen]

@@ -1,0 +1,51 @@
+"""A token in download.url reaches the files of the user and of DVC, and nothing that bukva writes, sends or prints."""
+
+import json
+import zipfile
+from hashlib import sha256
+
+import pytest
+from corpus.serving import Server, serving
+
+from chaos.project import WORK
+
+TOKEN = "TOPSECRET"
+# DVC needs the whole URL, and keeps it in its run cache and in the commits of experiments
+OWN = "params.yaml", "dvc.lock", ".dvc", ".git"
+COMMANDS = ["report"], ["experiments"], ["compare", "HEAD", "other"], ["verify", "HEAD"], ["verify", "other"], ["sync"]
+
+
+def content(file):
+    if not zipfile.is_zipfile(file):
+        return file.read_bytes()
+    with zipfile.ZipFile(file) as archive:
+        return b"".join(map(archive.read, archive.namelist()))
+
+
+@pytest.mark.slow
+def test_a_token_of_a_url_is_in_nothing_that_bukva_writes_sends_or_prints(template, tmp_path):
+    project = template.copy_to(tmp_path / "bukva")
+    body = b"".join(file.read_bytes() for file in sorted((project.folder / WORK).parent.glob("*.txt")))
+    with serving(server := Server()) as server.address:
+        url = server.has("/t.txt", body)
+        secret = {"corpus": "url", "url": f"{url}?key={TOKEN}", "sha256": sha256(body).hexdigest()}
+        project.set({"download": secret})
+        printed = project.run("dvc", "repro")
+        project.commit("url")
+        other = f"download.url='{url}?key={TOKEN}2'"
+        printed += project.run("dvc", "exp", "run", "-n", "other", "-S", other, "-S", "model.n_head=2")
+    assert len({path for path in server.requested if TOKEN in path}) == 2
+    for command in COMMANDS:
+        printed += project.run("python", "-m", "bukva", *command, PYTHONPATH="src", COLUMNS="300")
+    board = json.loads(project.bukva("experiments", "--json"))
+    assert board["text"].startswith(f"url ({url}), ")
+    assert None not in [row["seconds"] for row in board["rows"]]  # found, although journals have no query
+    runs = [run for run in project.mlflow() if not run["parent"]]
+    assert {run["params"]["download.url"] for run in runs if run["params"]["download.corpus"] == "url"} == {url}
+    sent = {name for run in runs for name in run["artifacts"]}
+    assert {"dvc.lock", "index.html", "comparisons/HEAD-gpt-val.md"} <= sent
+    files = {file.relative_to(project.folder): file for file in project.folder.rglob("*") if file.is_file()}
+    found = [path for path, file in files.items() if TOKEN.encode() in content(file)]
+    assert TOKEN not in f"{printed}{board}"
+    assert [str(path) for path in found if path.parts[0] not in OWN] == []
+    assert TOKEN in project.read("dvc.lock")
