@@ -15,11 +15,17 @@ from bukva.tracking.sync import LATER
 
 LISTENING = """
 import psutil
+from bukva.core.errors import BukvaError
 from bukva.sweep.engine import ray_for
 with ray_for("", 1, None) as resources:
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     found = [each.laddr.ip for process in processes for each in process.net_connections() if each.status == "LISTEN"]
     print(len(found), *{ip.removeprefix("::ffff:") for ip in found}, resources["cpu"])
+try:
+    with ray_for("", 1, float("inf")):
+        pass
+except BukvaError as error:
+    print(error)
 """
 HOLD = """
 import sys
@@ -37,9 +43,11 @@ def test_no_port_of_ray_is_open_to_other_machines_and_tmpdir_may_be_long(tmp_pat
     temporary.mkdir()
     command, env = [sys.executable, "-c", LISTENING], os.environ | {"TMPDIR": str(temporary)}
     printed = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
-    count, *addresses, cores = printed.split()
+    listening, refused = printed.splitlines()
+    count, *addresses, cores = listening.split()
     assert int(count) > 3
     assert (addresses, cores) == (["127.0.0.1"], "1")
+    assert refused == "`--gpus` is inf, but Ray finds 0 GPUs."
 
 
 def test_a_machine_without_shared_storage_or_with_other_packages_is_one_sentence(tmp_path):
@@ -62,6 +70,16 @@ def test_a_machine_of_a_cluster_leaves_the_database_of_the_project_to_the_driver
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(printed)
     assert bool(done.stdout) == bool(printed)
+
+
+def test_trials_on_other_machines_log_where_and_as_whom_the_driver_does(monkeypatch):
+    monkeypatch.setattr(
+        os, "environ", {"HOME": "/root", "MLFLOW_EXPERIMENT_NAME": "mine", "MLFLOW_TRACKING_USERNAME": ""}
+    )
+    assert engine.forwarded() == {"MLFLOW_EXPERIMENT_NAME": "mine", LATER: "1"}
+    server = {f"MLFLOW_{name}": "x" for name in ("TRACKING_URI", "TRACKING_TOKEN", "EXPERIMENT_ID", "WORKSPACE")}
+    os.environ |= server
+    assert engine.forwarded() == {"MLFLOW_EXPERIMENT_NAME": "mine", **server}
 
 
 def test_a_changed_file_is_one_sentence(project):

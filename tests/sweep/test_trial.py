@@ -43,6 +43,7 @@ def test_a_name_is_a_function_of_commit_and_settings():
     [
         ("model.n_layer", "-S: Error parsing override 'model.n_layer'. Use SECTION.KEY=VALUE, with commas between"),
         ("model.n_layers=2", "-S model.n_layers=2: Could not override 'model.n_layers'. Use a key of params.yaml."),
+        ("download.url='https://host/a?key=1,2'", "-S download.url: a sweep saves its settings, so a URL must not"),
         ("model.n_layer=2,x", "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid. The value"),
     ],
 )
@@ -161,6 +162,7 @@ def dvc(project, monkeypatch):
 @pytest.mark.parametrize("committed", ["", CURVE + "30,1.0,1.0\n"])
 def test_a_trial_reports_the_best_score_so_far_and_becomes_an_experiment_of_the_project(project, dvc, committed):
     trained, reports = dvc
+    os.environ["OMP_NUM_THREADS"] = "1"  # by Ray, which gives the trial one core
     if committed:  # by a team that commits its results
         (project / "reports/curves").mkdir(parents=True)
         (project / "reports/curves/train_gpt.csv").write_text(committed)
@@ -174,6 +176,7 @@ def test_a_trial_reports_the_best_score_so_far_and_becomes_an_experiment_of_the_
         {"step": 20, "val": bits(2.0)},
         {"step": 20, "val": 2.75, "finished": True},
     ]
+    assert os.environ["OMP_NUM_THREADS"] == "1"
     assert resolve("one").baseline == sweep.commit
     assert not (project / "reports/metrics.json").exists()
     trial.run_trial(sweep, "one", ["model.n_head=2"])

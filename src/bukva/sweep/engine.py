@@ -22,6 +22,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
 from bukva.core.machine import n_cores
 from bukva.core.progress import duration
+from bukva.core.words import count
 from bukva.project.cache import dvc_repo
 from bukva.project.lock import NUMERICS, wrong_packages
 from bukva.sweep.trial import Sweep, run_trial, sweeps_root
@@ -44,8 +45,8 @@ ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "5",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # makes Ray listen on 127.0.0.1 only
-# environment variables that the machines of a cluster get from the driver
-FORWARDED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
+# prefixes of environment variables that the machines of a cluster get from the driver
+FORWARDED = "MLFLOW_", "DATABRICKS_", "BUKVA_CHECKPOINT_SECONDS"
 HEADER = "trial", "settings", "state", "step", "val, bits/char", "time", "machine"
 STATE = HEADER.index("state")
 # style of each state; rows are sorted in this order
@@ -69,7 +70,11 @@ def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **opti
     """
     from ray import tune
 
+    # not a runtime environment, because Ray writes those to a log that all users of the machine can read
+    environment = forwarded() if sweep.address else {}
+
     def trial(config: dict[str, Any]) -> None:
+        os.environ.update(environment)
         run_trial(sweep, **config["trial"])
 
     state, trainable = sweeps_root() / sweep.name, tune.with_resources(trial, resources)
@@ -92,6 +97,13 @@ def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **opti
         )
     results = _fit(sweep.name, tuner)
     return [(result.metrics or {}) | (result.config or {})["trial"] for result in results]
+
+
+def forwarded() -> dict[str, str]:
+    """Return the environment variables for a machine of a cluster: where and as whom its trials log to MLflow."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) and value}
+    # without a server, the driver fills the project's database at the end
+    return found if "MLFLOW_TRACKING_URI" in found else {**found, LATER: "1"}
 
 
 def _fit(name: str, tuner: Any) -> Any:
@@ -122,10 +134,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     os.environ.update(ENVIRONMENT)  # before the import of Ray, which reads them
     if address:
         _check_head(address)
-        forwarded = {name: value for name in FORWARDED if (value := os.environ.get(name))}
-        if FORWARDED[0] not in forwarded:  # the driver fills the project's database at the end
-            forwarded[LATER] = "1"
-        settings: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT | forwarded}}
+        settings: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT}}
     else:
         if cores > n_cores():
             raise BukvaError(f"`--cores` is {cores}, but this machine has {n_cores()} cores. Use 1 to {n_cores()}.")
@@ -148,8 +157,10 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the table shows why a trial failed, without a traceback
         try:
             _check_machines()
-            has_gpus = ray.cluster_resources().get("GPU", 0) > 0
-            yield {"cpu": cores, "gpu": float(has_gpus) if gpus is None else gpus}
+            n_gpus = int(ray.cluster_resources().get("GPU", 0))
+            if (gpus or 0) > n_gpus:
+                raise BukvaError(f"`--gpus` is {gpus:g}, but Ray finds {count(n_gpus, 'GPU')}.")
+            yield {"cpu": cores, "gpu": float(n_gpus > 0) if gpus is None else gpus}
         finally:
             ray.shutdown()
             if address:

@@ -96,9 +96,6 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     os.chdir(sweep.project)
     os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of journals, checkpoints and MLflow
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    if not sweep.address:
-        # Ray sets this to the cores of a trial, but trials on one machine share all cores, as in DVC's queue
-        os.environ.pop("OMP_NUM_THREADS", None)
     last = {}
     if not commit_of(sweep.ref(name)):
         with slot_for(sweep, name) as folder:
