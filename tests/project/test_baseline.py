@@ -93,6 +93,28 @@ def test_results_of_anything_but_the_last_commit_are_not_saved_and_the_line_says
     assert not git("for-each-ref", "refs/exps")
 
 
+def test_a_text_outside_of_git_is_that_of_the_commit_if_dvc_lock_of_the_commit_has_its_digest(git):
+    text = Path("data/mine.txt")  # which git ignores
+
+    def save(content):
+        text.parent.mkdir(exist_ok=True)
+        text.write_text(content)
+        run_stages()
+        dep = f"deps: [{{path: {text}, md5: {sha256(text)}}}, "
+        Path(LOCK).write_text(Path(LOCK).read_text().replace("deps: [", dep))
+        return save_baseline()
+
+    PARAMS.write_text(f"model: {{n_head: 4}}\ndownload: {{path: {text}}}\n")
+    commit(git, "own text")
+    refused = f"The results were not saved as experiment baseline: {text} is not tracked by git, and {LOCK} of the last"
+    assert save("one").startswith(refused)
+    git("add", LOCK)
+    git("commit", "-qm", "its digest")
+    assert save_baseline() == SAVED
+    assert save("two").startswith(refused)
+    assert save("one") == SAVED
+
+
 def test_the_baseline_is_the_last_commit_and_its_results_whatever_else_is_edited_or_staged(git):
     head = git("rev-parse", "HEAD")
     assert (lock_of_baseline(head), undo_command()) == ({}, AGAIN)

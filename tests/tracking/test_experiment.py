@@ -3,23 +3,34 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from imports import SHIPPED
 
+from bukva.core.files import write_json, write_text
 from bukva.core.params import flatten
+from bukva.project.cache import digests
 from bukva.project.revisions import RefusedError, git
 from bukva.tracking.experiment import print_uncommitted, this_experiment
 from stages import publish as publish_stage
+
+
+def run_git(folder, *arguments):
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=folder, check=True)
+
+
+def commit_all(folder, *files):
+    run_git(folder, "add", *(files or ["."]))
+    run_git(folder, "commit", "-qm", "one")
 
 
 def commit(project, file=SHIPPED):
     """Begin a repository with one file, and return its commit."""
     if file.parent != project:
         shutil.copy(file, project)
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for arguments in (["init", "-q"], ["add", file.name], [*identity, "commit", "-qm", "one"]):
-        subprocess.run(["git", *arguments], cwd=project, check=True)
+    run_git(project, "init", "-q")
+    commit_all(project, file.name)
     return git("rev-parse", "HEAD").decode().strip()
 
 
@@ -100,3 +111,72 @@ def test_a_name_that_is_used_again_is_another_experiment(project, params, monkey
         monkeypatch.setenv("DVC_EXP_BASELINE_REV", baseline)
         found.add(this_experiment(changed(params, "model", n_head=n_head))["key"])
     assert len(found) == 3
+
+
+# ---- code and texts that differ from the commit
+
+
+@pytest.fixture
+def subfolder(project, monkeypatch):
+    """A bukva project in a folder of a git repository. Stage download is running."""
+    root = project / "bukva"
+    (root / ".dvc").mkdir(parents=True)
+    for name in ("src/bukva/models/gpt.py", ".gitignore", "../other/a.txt"):
+        write_text(root / name, "one")
+    shutil.copy(SHIPPED, root)
+    run_git(project, "init", "-q")
+    commit_all(project)
+    monkeypatch.setenv("BUKVA_ROOT", str(root))
+    monkeypatch.setenv("DVC_STAGE", "download")
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_edits_in_a_subfolder_of_a_repository_have_a_key_each(subfolder, params):
+    clean, keys = this_experiment(params), set()
+    for text in ("two", "three"):
+        write_text(subfolder / "src/bukva/models/gpt.py", text)
+        edited = this_experiment(params)
+        assert (clean["edited"], edited["edited"]) == ([], ["src/bukva/models"])
+        keys.add(edited["key"])
+    assert len(keys | {clean["key"]}) == 3
+
+
+@pytest.mark.parametrize(
+    "how", ["absolute", "outside", "in another folder of git", "ignored", "a link", "a repository"]
+)
+def test_a_text_is_part_of_the_experiment_also_if_git_does_not_track_it(subfolder, params, tmp_path, how):
+    path = {"absolute": str(tmp_path / "texts"), "outside": "../../texts", "in another folder of git": "../other"}
+    name = path.get(how, "own")
+    folder = subfolder / name
+    if how == "a link":
+        folder.symlink_to(tmp_path / "texts")
+        folder = tmp_path / "texts"
+    write_text(folder / "a.txt", "one")
+    if how == "ignored":
+        write_text(subfolder / ".gitignore", "/own")
+    if how == "a repository":
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    own = changed(params, "download", path=name)
+    found = []
+    for text in ("two", "three"):
+        write_text(folder / "a.txt", text)
+        found.append(this_experiment(own))
+        assert found[-1]["edited"] == [name]
+        assert found[-1]["label"].endswith(f"edited {Path(name).name}")
+    assert found[0]["key"] != found[1]["key"]
+    if how != "in another folder of git":  # the record of DVC in the last commit decides
+        stages = {"download": {"deps": [{"path": name, "md5": digests([name])[name]}]}}
+        write_json(subfolder / "dvc.lock", {"schema": "2.0", "stages": stages})
+        commit_all(subfolder, "dvc.lock")
+        assert this_experiment(own)["edited"] == []
+
+
+def test_many_edited_folders_are_counted_and_a_text_is_one(subfolder, params):
+    for number in range(60):
+        write_text(subfolder / f"own/author {number}/a.txt", "")
+    for name in ("core", "corpus/cleaning", "corpus/sources", "models", "text"):
+        write_text(subfolder / f"src/bukva/{name}/two.py", "")
+    own = changed(params, "download", path="own")
+    edited, folders = this_experiment(own), ["own", "src/bukva/corpus", "src/bukva/models"]
+    assert edited["edited"] == [*folders, "1 more"]

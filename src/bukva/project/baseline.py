@@ -4,19 +4,24 @@ It is the DVC experiment `baseline`, because the same training gives different b
 works on one machine, or shares a DVC remote, can commit its results instead. The baseline is then HEAD.
 """
 
+import contextlib
+import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.params import PARAMS, flatten, read_yaml
 from bukva.project.cache import cached_files, digests, has_remote
-from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
+from bukva.project.lock import LOCK, StageRecords, all_sources, changes, dependencies, outputs, parse_lock, read_lock
 from bukva.project.revisions import commit_of, experiment_ref, file_at, git, head, head_or_empty
 
 NAME = "baseline"
 RESULTS = LOCK, "reports"  # results that git can track; all others are in DVC's cache
 SCORED = "evaluate"
+TEXTS = "download.path", "clean.file"  # parameters that name the user's files
+AS_EXPERIMENT = "To keep these results as an experiment: `dvc exp run -n NAME`"
 AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -50,7 +55,7 @@ def undo_command() -> str:
         return ""
     if _saved_baseline(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
-    restore, lock = "", _lock_at(commit)
+    restore, lock = "", lock_at(commit)
     if SCORED in lock:
         is_cached = all(cached_files(digest) for path, digest in outputs(lock).items() if not file_at(commit, path))
         restore = "dvc checkout" if is_cached else "dvc pull" if has_remote() else ""
@@ -60,10 +65,10 @@ def undo_command() -> str:
 
 def lock_of_baseline(commit: str) -> StageRecords:
     """Return the dvc.lock of the experiment `baseline` that was saved for `commit`, or else that of `commit`."""
-    return _lock_at(_saved_baseline(commit) or commit)
+    return lock_at(_saved_baseline(commit) or commit)
 
 
-def _lock_at(commit: str) -> StageRecords:
+def lock_at(commit: str) -> StageRecords:
     return parse_lock(file_at(commit, LOCK).decode(errors="replace"))
 
 
@@ -77,14 +82,19 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
     if SCORED not in lock:
         return f"stage {SCORED} has not run. Run `make repro`."
     sources, outs = all_sources(SCORED, lock), outputs(lock)
-    now = digests([*sources, *outs])
-    if stale := next(changes(SCORED, lock, flatten(read_yaml(project_root() / PARAMS)), now), ""):
+    now, params = digests([*sources, *outs]), flatten(read_yaml(project_root() / PARAMS))
+    if stale := next(changes(SCORED, lock, params, now), ""):
         return f"{stale}. Run `make repro`."
     if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
         return f"{damaged[0]} differs from the output that {LOCK} recorded. Run `dvc checkout`, then `make repro`."
-    if edited := edited_files([PARAMS, *sources], project_root()):
+    hidden = hidden_texts([params[key] for key in TEXTS if params.get(key) in sources], project_root())
+    if edited := edited_files([PARAMS, *sources.keys() - hidden], project_root()):
+        return f"{edited[0]} differs from the last commit. {AS_EXPERIMENT}"
+    committed = dependencies(lock_at(commit))
+    if other := [text for text in hidden if committed.get(text) != sources[text]]:
         return (
-            f"{edited[0]} differs from the last commit. To keep these results as an experiment: `dvc exp run -n NAME`"
+            f"{other[0]} is not tracked by git, and {LOCK} of the last commit does not have its digest. Commit {LOCK}, "
+            f"then run `bukva baseline`. {AS_EXPERIMENT}"
         )
     return ""
 
@@ -108,8 +118,23 @@ def _saved_baseline(commit: str) -> str:
 
 def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:
     """Return the files at or below `paths` that git does not track or that differ from the last commit of `folder`."""
-    inside = [path for path in map(str, paths) if not path.startswith(("/", ".."))]
     options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
+    here = "-C", str(folder)
+    top = git(*here, "rev-parse", "--show-cdup").decode().strip()  # such as `../`, because git lists paths from there
     # without locks, because DVC and other stages may use git at the same time
-    listed = git("-C", str(folder), "--no-optional-locks", "status", *options, "--", *inside).decode().split("\0")
-    return [entry[3:] for entry in listed if entry]
+    listed = git(*here, "--no-optional-locks", "status", *options, "--", *map(str, paths)).decode().split("\0")
+    return [os.path.relpath(folder / top / entry[3:], folder) for entry in listed if entry]
+
+
+def hidden_texts(texts: Iterable[str], folder: Path) -> list[str]:
+    """Return the texts with files that git ignores, or that are behind a link or outside of the repository."""
+    hidden = []
+    for text in texts:
+        files = [file for file in (folder / text, *(folder / text).rglob("*")) if file.is_file() or file.is_symlink()]
+        seen = set[str]()
+        with contextlib.suppress(BukvaError):  # outside of the repository
+            listed = git("-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", text)
+            seen.update(listed.decode().split("\0"))
+        if any(file.is_symlink() or os.path.relpath(file, folder) not in seen for file in files):
+            hidden.append(text)
+    return hidden

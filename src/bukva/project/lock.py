@@ -141,6 +141,11 @@ def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
+def dependencies(lock: StageRecords) -> dict[str, str]:
+    """Return the digests of the dependencies of all stages, by path."""
+    return {path: md5 for record in lock.values() for path, md5 in record.deps.items()}
+
+
 def outputs(lock: StageRecords) -> dict[str, str]:
     """Return the digests of the outputs of all stages, by path."""
     return {path: md5 for record in lock.values() for path, md5 in record.outs.items()}

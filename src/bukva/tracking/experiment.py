@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,21 @@ from bukva.core.messages import shorten
 from bukva.core.params import flatten
 from bukva.core.schema import Params
 from bukva.project import baseline
-from bukva.project.baseline import edited_files, undo_command
-from bukva.project.lock import digest, parse_yaml, read_lock
+from bukva.project.baseline import edited_files, hidden_texts, lock_at, undo_command
+from bukva.project.cache import digests
+from bukva.project.lock import dependencies, digest, parse_yaml, read_lock
 from bukva.project.revisions import UNDO_PREFIX, file_at, head, head_or_empty
-from bukva.project.stages import paths, stages
+from bukva.project.stages import paths, stages, trained_models
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
+STAGE = "DVC_STAGE"  # DVC sets it for every stage
+READERS = "download", "clean"  # stages that read the user's files
 # splits that a stage reads, by kind of stage
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
-MAX_NAMED = 3  # maximum number of changes in a label
+MAIN = "gpt"  # model whose training the run of an experiment in MLflow describes
+MAX_NAMED = 3  # maximum number of changes in a label, and of edited folders
+# what was known before a training that affects its rounding, by its names in numerics.json; backends add more to it
+NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 
 
 def this_experiment(params: Params) -> dict[str, Any]:
@@ -31,12 +37,13 @@ def this_experiment(params: Params) -> dict[str, Any]:
     commit: commit from which the experiment started, or "" before the first commit of the project.
     params: all parameters, by dotted key such as `model.n_head`.
     changed: parameters that differ from `commit`, such as `model.n_head=8`.
-    edited: folders of code or text that differ from `commit`.
+    edited: folders of code, and texts, that differ from `commit`; all but the first few are counted.
     key: identifier. The name is not enough, because DVC can give it to a later experiment.
     """
     commit, flat = dvc_variable(BASELINE) or head_or_empty(), flatten(redact_params(params.model_dump()))
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
-    edited = _edited(params) if commit else {}
+    texts = [flat[key] for key in baseline.TEXTS]
+    edited = _edited(texts, commit) if commit else {}
     name = name_of_repro(commit)
     if commit and (flat != committed or edited):
         name = f"{name}-{digest([flat, edited] if edited else flat)[:8]}"
@@ -44,8 +51,7 @@ def this_experiment(params: Params) -> dict[str, Any]:
     shown = baseline.NAME if commit and name == name_of_repro(commit) else name
     keys = [key for key, value in flat.items() if key in committed and committed[key] != value]
     changed = [f"{key}={shorten(flat[key])}" for key in keys]
-    parts = [Path(path).parts for path in edited]
-    folders = list(dict.fromkeys("/".join(each[: 3 if each[0] == "src" else 2]) for each in parts))
+    folders = list(dict.fromkeys(_folder(path, texts) for path in edited))
     return {
         "experiment": name,
         "shown": shown,
@@ -53,7 +59,7 @@ def this_experiment(params: Params) -> dict[str, Any]:
         "commit": commit,
         "params": flat,
         "changed": changed,
-        "edited": folders,
+        "edited": few(folders),
         "key": digest([name, commit, flat, *([edited] if edited else [])]),
     }
 
@@ -66,18 +72,50 @@ def _label(shown: str, params: Iterable[str], changed: Sequence[str], folders: S
         is_clear = n_sections[brief.partition("=")[0]] == 1
         changes.append(brief if is_clear else change.removeprefix("train_"))
     changes += [f"edited {Path(folder).name}" for folder in folders]
-    if len(changes) > MAX_NAMED:  # MLflow cuts long names
-        changes[MAX_NAMED:] = [f"{len(changes) - MAX_NAMED} more"]
-    return f"{shown}: {', '.join(changes)}" if changes else shown
+    return f"{shown}: {', '.join(few(changes))}" if changes else shown
 
 
-def _edited(params: Params) -> dict[str, str]:
-    texts = {"${download.path}": params.download.path, "${clean.file}": params.clean.file}
-    deps = {str(texts.get(dep, dep)) for stage in stages().values() for dep in stage.deps}
+def few(names: Sequence[str]) -> list[str]:
+    """Return MAX_NAMED names and the number of all others, because databases refuse long tags and names of runs."""
+    more = len(names) - MAX_NAMED
+    return [*names[:MAX_NAMED], f"{more} more"] if more > 0 else list(names)
+
+
+def _edited(texts: Sequence[str], commit: str) -> dict[str, str]:
+    """Return a digest of each file of code or text that differs from `commit`, and of each text that git cannot see."""
+    here, committed = Path.cwd(), dependencies(lock_at(commit))
+    code = {dep for stage in stages().values() for dep in stage.deps if not dep.startswith("${")} - {*paths().values()}
     with contextlib.suppress(BukvaError):  # the stage does not run in a git repository
-        files = edited_files(deps - set(paths().values()), Path.cwd())
-        return {path: sha256(Path(path)) if Path(path).is_file() else "" for path in files}
+        hidden = hidden_texts(texts, here)
+        edited = {
+            path: sha256(Path(path)) if Path(path).is_file() else ""
+            for path in edited_files(code.union(texts).difference(hidden), here)
+        }
+        is_recorded = not hidden or dvc_variable(STAGE) not in READERS  # DVC records a stage when it has ended
+        now = dependencies(read_lock()) if is_recorded else digests(hidden, here)
+        return edited | {text: now.get(text, "") for text in hidden if now.get(text) != committed.get(text)}
     return {}
+
+
+def _folder(path: str, texts: Iterable[str]) -> str:
+    """Return the text that contains an edited file, or the folder of code."""
+    if text := next((text for text in texts if Path(path).is_relative_to(text)), ""):
+        return text
+    parts = Path(path).parts
+    return "/".join(parts[: 3 if parts[0] == "src" else 2])
+
+
+def numerics_of(facts: Mapping[str, str]) -> str:
+    """Describe what affected the rounding of a training, such as "torch=2.13.0, ..., threads=2"."""
+    return ", ".join(f"{name}={facts[name]}" for name in NUMERICS if name in facts)
+
+
+def trained_numerics() -> str:
+    """Return the numerics of the GPT in the checkout, or "" if there is none."""
+    try:
+        return numerics_of(read_json(trained_models()[MAIN].folder / "numerics.json"))
+    except (OSError, ValueError):
+        return ""
 
 
 def name_of_repro(commit: str) -> str:
