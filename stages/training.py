@@ -1,6 +1,7 @@
 """Shared code of both training stages: load the splits, train or resume, and save the model."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,13 @@ def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any]
     stage = f"train-{model}"
     with (
         join(recipe.processes, params.compute.device) as group,
-        journal(stage, params, silent=not group.is_leader) as log,
+        nullcontext(prepare(params.compute, group.local_rank, group.local_size)) as machine,
+        journal(stage, params, silent=not group.is_leader, numerics=machine.numerics()) as log,
     ):
         splits = load_splits(at["split"])
         config = MODELS[model](vocab_size=len(tokenizer), **shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, block_size_key)
         log.metrics({"n_parameters": count_parameters(config)})
-        machine = prepare(params.compute, group.local_rank, group.local_size)
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         shown = [Samples(task, tokenizer, log.text), ProgressReport(stage, task, log), CurveFile(outputs.curve)]
         with trained(task, stage, fingerprint(stage, params), shown, outputs.curve) as (state, initial):

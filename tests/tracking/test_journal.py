@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,12 +133,17 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(alone, params,
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_killed_process_ended_when_its_journal_was_last_written(alone, params):
+def test_a_killed_process_ended_at_the_last_event_of_its_own_whatever_was_noted_later(alone, params):
     killed = JournalWriter("train-gpt", params)
     assert the_journal().status() == ("RUNNING", None)
+    killed.metrics({"val_nats_per_char": 3.0})
+    killed._file.write(b'{"record": "metr')
     killed._file.close()  # as the system does for a process that was killed
-    os.utime(the_journal().folder / FILE, (1000, 1000))
-    assert the_journal().status() == ("KILLED", 1_000_000)
+    last = records()[-1]["at"]
+    time.sleep(0.002)
+    assert save_note(the_journal(), {"verdict": "better"}, {})
+    assert records()[-1]["at"] > last
+    assert the_journal().status() == ("KILLED", last)
 
 
 def test_a_training_whose_outputs_are_only_written_again_is_finished_once(alone, params):

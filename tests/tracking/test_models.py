@@ -57,7 +57,7 @@ def aliases(store, model="bukva-gpt"):
 
 def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
     splits = [{"name": f"sample/{split}", "digest": "d", "split": split} for split in ("val", "test")]
-    splits = [each | {"source": {}, "profile": {}} for each in splits]
+    splits = [each | {"source": {}, "profile": {}, "text": ""} for each in splits]
     monkeypatch.setattr("bukva.tracking.journal.datasets", lambda kind, _: splits if kind == "report" else [])
     train(alone, params, 2.5)
     store = sync()

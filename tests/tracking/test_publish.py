@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from tracking.test_experiment import changed, commit
 
-from bukva.core.files import write_text
+from bukva.core.files import write_json, write_text
 from bukva.project.lock import read_lock
 from bukva.tracking.journal import NOTES, JournalWriter, read_journals
 from bukva.tracking.publish import publish
+from bukva.tracking.sync import LATER
 
 CURVE = """\
 step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
@@ -30,9 +31,9 @@ def lock(**stages):
 
 
 def write_gpt(weights="weights"):
-    write_text(Path("data/models/train_gpt/model.safetensors"), weights)
+    write_text(Path("data/models/gpt/model.safetensors"), weights)
     write_text(Path("reports/curves/train_gpt.csv"), CURVE)
-    return entry("data/models/train_gpt", "reports/curves/train_gpt.csv", digest=weights)
+    return entry("data/models/gpt", "reports/curves/train_gpt.csv", digest=weights)
 
 
 def log_gpt(params, status="FINISHED", **outs):
@@ -49,12 +50,15 @@ def restored():
 
 def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, params):
     lock(train_gpt=write_gpt())
+    write_json(Path("data/scores/about.json"), {"models": {"gpt": {"parameters": 7}}})
     publish(params)
     (journal,) = read_journals()
     assert (restored(), journal.status()[0]) == ([("train-gpt", True)], "FINISHED")
-    assert (journal.folder / "artifacts/train_gpt/model.safetensors").read_text() == "weights"
+    assert (journal.folder / "artifacts/gpt/model.safetensors").read_text() == "weights"
     assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
     points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
+    assert points.pop(0) == {"n_parameters": 7}
+    assert journal.read()[0][-2]["note"].endswith("are only in the run of the stage that trained the model.")
     assert sorted(points) == [100, 200, 300, 400]
     assert points[200] == {"chars_seen": 1600, "train_nats_per_char": 3.0, "learning_rate": 0.1}
     best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
@@ -101,6 +105,17 @@ def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_na
     assert first.start["key"] != second.start["key"]
     for journal in (first, second):
         assert read_lock(journal.folder / NOTES) == read_lock() != {}
+
+
+def test_in_a_sweep_that_sends_its_results_later_nothing_is_sent_and_the_line_says_so(
+    alone, params, monkeypatch, capsys
+):
+    monkeypatch.setenv(LATER, "1")
+    lock(train_gpt=write_gpt())
+    publish(params)
+    assert capsys.readouterr().out.startswith(
+        "MLflow receives experiment repro-uncommitted at the end of the sweep. Res"
+    )
 
 
 @pytest.mark.parametrize("text", [None, "a: [", "stages: 3"])

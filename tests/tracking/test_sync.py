@@ -3,16 +3,21 @@
 import json
 import math
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from tracking.runs import by_name, every, files, points, sync, whole
-from tracking.test_experiment import changed, commit
+from tracking.test_experiment import changed, commit, commit_all
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
 from bukva.core.schema import Params
+from bukva.project.revisions import git
 from bukva.tracking import sync as sync_module
 from bukva.tracking.journal import JournalWriter, journals_root, read_journals, save_note
 from bukva.tracking.store import connect
@@ -275,6 +280,101 @@ def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_en
     assert steps(store, whole(store)) == [1, 2, 3]
 
 
+# ---- experiments with one name
+
+
+NUMERICS = {"torch": "2.13.0", "numpy": "2", "processor": "Intel AVX2", "precision": "bfloat16", "threads": "2"}
+
+
+def run_on(machine, monkeypatch, params, numerics, losses, restored=(), bigram=None):
+    """Run a pipeline in a clone. The losses of its GPT are also its scores. DVC restores the stages `restored`."""
+    (machine / ".dvc").mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("BUKVA_ROOT", str(machine))
+    monkeypatch.chdir(machine)
+    model = machine / "data/models/gpt/numerics.json"
+    for stage, facts in (("clean", {}), ("train-bigram", bigram or numerics), ("train-gpt", numerics)):
+        if stage in restored:
+            write_json(model, {**numerics, "losses": "compiled"})
+        log = JournalWriter(stage, params, **{"restored": True} if stage in restored else {"numerics": facts})
+        for step, loss in enumerate(losses, 1):
+            log.metrics({VAL: loss} if stage == "train-gpt" else {}, step)
+        log.end("FINISHED")
+        if stage == "train-bigram":
+            sync()
+    write_json(model, numerics)
+    evaluate(machine, params, {"gpt": {"val": losses[-1]}})
+    return sync()
+
+
+def described(store):
+    """Score, losses and stages of the runs of experiments by name."""
+    stages = every(store, "tags.`bukva.stage` != ''")
+    return {
+        top.info.run_name: (
+            top.data.metrics["gpt.val"],
+            [value for _, value, _ in points(store, top, VAL)],
+            sorted(run.info.run_name for run in stages if run.data.tags["mlflow.parentRunId"] == top.info.run_id),
+        )
+        for top in every(store, "tags.`bukva.stage` IS NULL")
+    }
+
+
+def stages_of(name, number=""):
+    return [f"{name}/{stage}{number}" for stage in ("clean", "evaluate", "train-bigram", "train-gpt")]
+
+
+def test_another_training_is_another_run_named_by_its_numerics_and_a_restored_one_is_not(
+    database, params, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    other, name = {**NUMERICS, "precision": "float32", "threads": "1"}, "wide: precision=float32, threads=1"
+    first, second, clone = (tmp_path / machine for machine in ("first", "second", "clone"))
+    run_on(first, monkeypatch, params, NUMERICS, (3.0, 2.5))
+    run_on(second, monkeypatch, params, other, (3.25, 2.75))
+    run_on(clone, monkeypatch, params, NUMERICS, (3.0, 2.5), restored=("clean", "train-bigram", "train-gpt"))
+    for machine in (clone, second, first):
+        monkeypatch.setenv("BUKVA_ROOT", str(machine))
+        assert described(sync()) == {
+            "wide": (2.5, [3.0, 2.5], sorted(stages_of("wide") + stages_of("wide", " 3"))),
+            name: (2.75, [3.25, 2.75], stages_of("wide", " 2")),
+        }
+    # in one checkout, and a model of another machine is restored after the bigram was trained here
+    run_on(first, monkeypatch, params, other, (3.25, 2.75))
+    assert described(sync())[name] == (2.75, [3.25, 2.75], sorted(stages_of("wide", " 2") + stages_of("wide", " 4")))
+    monkeypatch.setenv("DVC_EXP_NAME", "narrow")
+    store = run_on(first, monkeypatch, params, NUMERICS, (3.0, 2.5), restored=["train-gpt"], bigram=other)
+    assert described(store)["narrow"] == (2.5, [3.0, 2.5], stages_of("narrow"))
+    assert len(described(store)) == 3
+
+
+def whole_of(store, name):
+    [run] = [run for run in every(store) if run.info.run_name == name]
+    return run
+
+
+def test_experiments_of_one_name_are_shown_with_the_commits_from_which_they_started(database, params, monkeypatch):
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    wider = changed(params, "model", n_head=8)
+    commits = [commit(database.parent)]
+    for name in ("wide", "wide-2", "wide"):
+        monkeypatch.setenv("DVC_EXP_NAME", name)
+        finish("clean", wider)
+        store = sync()
+        (database.parent / "notes").write_text(name)
+        commit_all(database.parent, "notes")
+        commits.append(git("rev-parse", "HEAD").decode().strip())
+    first, _, last = (text[:7] for text in commits[:3])
+    runs = [
+        f"wide@{first}/clean", f"wide@{first}: n_head=8", "wide-2/clean", "wide-2: n_head=8",
+        f"wide@{last}/clean", f"wide@{last}: n_head=8",
+    ]  # fmt: skip
+    assert sorted(run.info.run_name for run in every(store)) == sorted(runs)
+    store.client.update_run(whole_of(store, f"wide@{first}: n_head=8").info.run_id, name="mine")
+    finish("clean", wider)
+    assert {run.info.run_name for run in every(sync())} >= {"mine", *runs[2:], f"wide@{commits[3][:7]}: n_head=8"}
+
+
 # ---- descriptions, deletions and errors
 
 
@@ -325,6 +425,20 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert "has the results of 3 stage executions, except for 3 that were deleted there. " in sync_module.sync()
 
 
+def test_a_run_that_mlflow_gc_has_removed_is_made_again_with_all_that_it_had(database, params):
+    run_pipeline(database.parent, params)
+    store = sync()
+    first = contents(store)
+    store.client.delete_run(whole(store).info.run_id)
+    uri = f"sqlite:///{database}"
+    command = [Path(sys.prefix) / "bin/mlflow", "gc", "--tracking-uri", uri, "--backend-store-uri", uri]
+    subprocess.run(command, check=True, capture_output=True)
+    assert WHOLE not in by_name(store)
+    assert "deleted" not in sync_module.sync()
+    assert contents(connect()) == first
+    assert {run.data.tags.get("mlflow.parentRunId") for run in every(store)} == {None, whole(store).info.run_id}
+
+
 def test_the_variables_of_mlflow_choose_its_experiment_and_a_deleted_one_is_named(database, params, monkeypatch):
     finish("clean", params)
     store = connect()
@@ -360,6 +474,44 @@ def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, param
     sentences = send_journals(connect(), read_journals())
     assert [name in each for name, each in zip(("old", "/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 3
     assert statuses(connect())["split"] == "FINISHED"
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_run_that_the_store_refuses_does_not_stop_the_others_but_a_store_that_is_down_is_asked_once(
+    database, params, monkeypatch, is_down
+):
+    asked, create = [], MlflowClient.create_run
+
+    def refuse(client, experiment_id, at, tags, name):
+        asked.append(name)
+        if is_down or "clean" in name:
+            raise MlflowException("value too long for type character varying(8000)", "BAD_REQUEST")
+        return create(client, experiment_id, at, tags, name)
+
+    def fail(*_):
+        raise MlflowException("no answer")
+
+    for stage in ("clean", "split", "tokenize"):
+        finish(stage, params)
+    store = connect()
+    monkeypatch.setattr(MlflowClient, "create_run", refuse)
+    if is_down:
+        monkeypatch.setattr(MlflowClient, "get_experiment", fail)
+        with pytest.raises(MlflowException, match="no answer"):
+            send_journals(store, read_journals())
+        assert len(asked) == 1
+    else:
+        [trouble] = send_journals(store, read_journals())
+        assert "/clean-" in trouble
+        assert "value too long" in trouble
+        assert set(statuses(store)) == {WHOLE, "split", "tokenize"}
+
+
+def test_names_are_as_short_as_databases_need(database, params, monkeypatch):
+    commit(database.parent)
+    monkeypatch.setenv("DVC_EXP_NAME", "n" * 240)
+    finish("clean", changed(params, "download", text_column="c" * 200))
+    assert {len(run.info.run_name) for run in every(sync())} == {246, 250}
 
 
 def test_a_checkout_in_which_nothing_has_run_has_nothing_to_send_and_makes_no_database(project):

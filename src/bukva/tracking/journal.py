@@ -39,13 +39,13 @@ from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
 from bukva.core.schema import Params
 from bukva.project.lock import LOCK, StageRecords, outputs
-from bukva.project.stages import stages
-from bukva.tracking.experiment import datasets, this_experiment
+from bukva.project.stages import stages, trained_models
+from bukva.tracking.experiment import MAIN, datasets, numerics_of, this_experiment, trained_numerics
 
 Event = dict[str, Any]
 
 FILE, ARTIFACTS, NOTES, CODE = "journal.jsonl", "artifacts", "notes", "code.zip"
-END = b'{"record": "end"'  # begin of the line of an end event
+END, NOTE = b'{"record": "end"', b'{"record": "note"'  # begins of the lines of these events
 NOTE_CHARS = 1000  # maximum length of the note in an end event
 PACKAGE = Path(__file__).parents[1]  # running code; a queued experiment has its own copy of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
@@ -80,7 +80,7 @@ class Journal:
     def status(self) -> tuple[str, int | None]:
         """Return RUNNING, FINISHED, FAILED or KILLED, and when the stage ended, in milliseconds since 1970.
 
-        A killed stage ended at the last write to its journal.
+        A killed stage ended at the last event in its journal that is no note.
         """
         with (self.folder / FILE).open("rb") as file:
             try:  # check the lock before reading the last event, because an unlocked file no longer grows
@@ -88,10 +88,12 @@ class Journal:
                 is_abandoned = True
             except OSError:
                 is_abandoned = False
-            ends = [event for line in file if line.startswith(END) and (event := _parse(line))]
-            if ends:
+            own = [line for line in file if not line.startswith(NOTE)]
+            if ends := [event for line in own if line.startswith(END) and (event := _parse(line))]:
                 return str(ends[-1]["status"]), int(ends[-1]["at"])
-            return ("KILLED", os.fstat(file.fileno()).st_mtime_ns // 1_000_000) if is_abandoned else ("RUNNING", None)
+            if not is_abandoned:
+                return "RUNNING", None
+            return "KILLED", next(int(event["at"]) for line in reversed(own) if (event := _parse(line)))
 
     def is_running(self) -> bool:
         return self.status()[0] == "RUNNING"
@@ -154,9 +156,18 @@ class JournalWriter:
 
     restored: whether DVC restored the outputs from its cache instead of running the stage.
     silent: whether another process of the same training writes the journal, and this one nothing.
+    numerics: of a training, what affects its rounding (Machine.numerics).
     """
 
-    def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self,
+        stage: str,
+        params: Params,
+        *,
+        restored: bool = False,
+        silent: bool = False,
+        numerics: Mapping[str, str] = {},
+    ) -> None:
         self.stage = stage
         self.journal: Journal | None = None
         self._file: FileIO | None = None
@@ -164,7 +175,7 @@ class JournalWriter:
         if silent:
             return
         with self._errors_reported():
-            start = _start(stage, params, restored)
+            start = _start(stage, params, restored, numerics)
             folder = journals_root() / start["id"]
             folder.mkdir(parents=True)
             self.journal, self._file = Journal(folder, start), (folder / FILE).open("ab", buffering=0)
@@ -264,8 +275,9 @@ def _line(record: str, content: Event) -> bytes:
     return json.dumps(event, ensure_ascii=False).encode() + b"\n"
 
 
-def _start(stage: str, params: Params, restored: bool) -> Event:
+def _start(stage: str, params: Params, restored: bool, numerics: Mapping[str, str]) -> Event:
     experiment, spec = this_experiment(params), stages()[stage]
+    has_gpt = spec.kind == "report" or (restored and stage == trained_models()[MAIN].stage)
     return {
         "id": f"{experiment['experiment']}/{stage}-{uuid.uuid4().hex[:8]}",
         **experiment,
@@ -273,6 +285,7 @@ def _start(stage: str, params: Params, restored: bool) -> Event:
         "kind": spec.kind,
         "sections": spec.sections,
         "restored": restored,
+        "numerics": numerics_of(numerics) or (trained_numerics() if has_gpt else ""),
         "datasets": datasets(spec.kind, params),
         "user": psutil.Process().username(),
         "processor": processor(),
@@ -309,13 +322,15 @@ def _link(path: Path, link: Path) -> None:
 
 
 @contextlib.contextmanager
-def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[JournalWriter]:
+def journal(
+    stage: str, params: Params, *, silent: bool = False, numerics: Mapping[str, str] = {}
+) -> Iterator[JournalWriter]:
     """Record the stage that runs in the `with` block in a new journal, and yield its writer (see `JournalWriter`).
 
     SIGTERM raises SystemExit in the block, so that the stage can save its state. A training is sent to MLflow while it
     runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage publish sends it.
     """
-    log, started_at = JournalWriter(stage, params, silent=silent), time.perf_counter()
+    log, started_at = JournalWriter(stage, params, silent=silent, numerics=numerics), time.perf_counter()
     live = ("live", str(log.journal.folder)) if log.journal else ()
     is_training = stages()[stage].kind == "training"
     sender = _start_sender(*live) if live and is_training else None

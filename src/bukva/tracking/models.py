@@ -10,7 +10,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ from bukva.core.params import flatten
 from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
+from bukva.tracking.experiment import MAIN
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
 from bukva.tracking.store import KEY, Store, connect, database_path, errors_in_one_line, tracking_uri
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-MAIN = "gpt"  # model whose results MLflow shows in the run of an experiment
 SCORES = "metrics.json"  # artifact of stage evaluate with the scores of all models, named as in DVC
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
@@ -108,11 +108,13 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: str) -> None:
+def send_scores(
+    store: Store, journal: Journal, at: int, parent: "Run", run_id: str, trainings: Collection[str]
+) -> None:
     """Log the scores of stage evaluate to the runs of the stage and of the experiment, and to the trained models.
 
     Models with a score on val are also registered. Models that an earlier experiment trained are left out. `at` is the
-    time of the scores, in milliseconds since 1970.
+    time of the scores, in milliseconds since 1970, and `trainings` are the runs that may have trained the models.
     """
     from mlflow.entities import LoggedModelStatus
 
@@ -124,12 +126,12 @@ def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: 
     store.log(parent.info.run_id, [score for score in headline if known.get(score[0]) != score[1]])
     splits = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
     for name in content.keys() & trained_models().keys():
-        newest = store.client.search_logged_models(
+        logged = store.client.search_logged_models(
             [store.experiment_id],
             f"tags.`{KEY}` = '{journal.start['key']}' AND tags.`bukva.model` = '{name}'",
             order_by=[{"field_name": "creation_timestamp", "ascending": False}],
-            max_results=1,
         )
+        newest = [each for each in logged if each.source_run_id in trainings][:1]
         for model in [each for each in newest if each.status == LoggedModelStatus.READY]:
             run = model.source_run_id
             points = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
@@ -145,7 +147,7 @@ def send_scores(store: Store, journal: Journal, at: int, parent: "Run", run_id: 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
     """Add a scored model to MLflow's registry, unless the registry already has it."""
-    edited = start.get("edited")  # then the commit cannot produce this version
+    edited = start["edited"]  # then the commit cannot produce this version
     code = {"bukva.edited": ", ".join(edited)} if edited else {"bukva.commit": start["commit"]}
     tags = {"bukva.experiment": start["experiment"], SCORE: repr(bits), SCORED_TEXT: _text(start), **code}
     tags[CORPUS] = start["params"]["download.corpus"]
@@ -166,8 +168,8 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
 
 def _text(start: Event) -> str:
     """Return a digest that identifies the text on which models were scored."""
-    cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
-    sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
+    cleaned = sorted({each["text"] for each in start["datasets"] if each["text"]})
+    sections = ("split",) if cleaned else ("download", "clean", "split")
     params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
     return digest([cleaned, params])
 

@@ -6,19 +6,25 @@ dvc.lock, which contains the digests of all inputs and outputs.
 
 import csv
 import math
+import os
 from pathlib import Path
 
-from bukva.core.files import sha256
+from bukva.core.files import read_json, sha256
 from bukva.core.processes import fails_within, start_detached
 from bukva.core.schema import Params
 from bukva.project.baseline import SCORED, lock_of_baseline
 from bukva.project.lock import LOCK, StageRecord, parse_yaml, read_lock
-from bukva.project.stages import recorded_stages, trained_models
+from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.tracking.experiment import this_experiment
 from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, read_journals, save_note, why_failed
+from bukva.tracking.sync import LATER
 
 SHOWN = ("reports/", "data/models/")  # outputs that are useful in MLflow; texts and ids stay in DVC
 SYNC_SECONDS = 60
+RESTORED = (
+    "Restored by DVC from its run cache. All times are the times of the restore. The speed of a training and the norm "
+    "of its gradient are only in the run of the stage that trained the model."
+)
 
 
 def publish(params: Params) -> None:
@@ -45,7 +51,9 @@ def publish(params: Params) -> None:
             text = Path(LOCK).read_text(encoding="utf-8")
             save_note(made, {}, {LOCK: dumps_yaml(parse_yaml(text)).encode()})  # without secrets in URLs
         note = f" Restored by DVC: {', '.join(restored)}." if restored else ""
-        if fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
+        if os.environ.get(LATER):
+            print(f"MLflow receives experiment {experiment['shown']} at the end of the sweep.{note}")
+        elif fails_within(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
             print(f"MLflow is missing results of {experiment['shown']}. {REMEDY}{note}")
         else:
             print(f"MLflow receives experiment {experiment['shown']}. Run `bukva ui` to see it.{note}")
@@ -71,15 +79,19 @@ def _digests(path: Path) -> dict[Path, str]:
 def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
     log = JournalWriter(stage, params, restored=True)
     models = {model.folder: model.name for model in trained_models().values()}
+    about = Path(paths()["scores"]) / "about.json"
+    described = read_json(about)["models"] if about.exists() else {}
     curves = [model.curve for model in trained_models().values()]
     for path in filter(Path.exists, map(Path, entry.outs)):
         if path in models:
             log.model(models[path], path)
+            if known := described.get(models[path]):
+                log.metrics({"n_parameters": known["parameters"]})
         elif path.as_posix().startswith(SHOWN):
             log.artifact(path)
         if path in curves:
             _log_curve(log, path)
-    log.end("FINISHED", "Restored by DVC from its run cache. All times are the times of the restore.")
+    log.end("FINISHED", RESTORED)
 
 
 def _log_curve(log: JournalWriter, curve: Path) -> None:

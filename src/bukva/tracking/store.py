@@ -5,6 +5,7 @@ mlflow is imported inside functions, because the import takes a second and reads
 
 import contextlib
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -50,8 +51,9 @@ EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the ru
     "orderByAsc": "true",
     "compareRunsMode": "CHART",
 }
-# tags of runs: `key` of the experiment, and of a stage's run, `id` of the journal
-KEY, JOURNAL = "bukva.key", "bukva.journal"
+# tags of runs: `key` of the experiment, and of a stage's run, `id` of the journal and run of the experiment
+KEY, JOURNAL, PARENT = "bukva.key", "bukva.journal", "mlflow.parentRunId"
+MAX_NAME_CHARS = 250  # of the name of a run, in PostgreSQL
 
 
 # ---- the URI, and errors without passwords
@@ -128,13 +130,20 @@ class Store:
     def runs(self, key: str = "") -> "dict[str, Run]":
         """Return the runs of the experiment with this key, or all runs of bukva, also deleted ones.
 
-        In the dict, the runs of stages have the `id` of their journal, and those of experiments their `key`.
+        In the dict, the runs of stages have the `id` of their journal, and those of experiments their run ID.
         """
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
         runs = self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS)
-        return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
+        return {run.data.tags.get(JOURNAL, run.info.run_id): run for run in runs}
+
+    def named(self, name: str) -> "list[Run]":
+        """Return the runs of bukva with names that begin with `name`, without deleted ones."""
+        pattern = re.sub(r"['\"\\]", "_", name)  # `_` matches any character
+        condition = f"tags.`{KEY}` != '' AND attributes.run_name LIKE '{pattern}%'"
+        runs = self.client.search_runs([self.experiment_id], condition, max_results=MAX_RUNS)
+        return [run for run in runs if run.info.run_name.startswith(name)]
 
     def log(
         self,

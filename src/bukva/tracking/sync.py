@@ -25,9 +25,21 @@ from bukva.project.baseline import SCORED
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
+from bukva.tracking.experiment import MAIN, few
 from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import MAIN, SCORES, log_model, lost_models, send_scores
-from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, store_name
+from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
+from bukva.tracking.store import (
+    JOURNAL,
+    KEY,
+    MAX_NAME_CHARS,
+    PARENT,
+    Store,
+    connect,
+    errors_in_one_line,
+    explain,
+    lock,
+    store_name,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Run
@@ -39,6 +51,7 @@ ROUND_SECONDS = 10.0  # interval between transfers, long because the training ne
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
 SYNCED = "bukva.synced"  # tag of a stage's run: number of bytes of the journal that were sent
+NUMERICS = "bukva.numerics"  # tag of an experiment's run: what affected the rounding of the training it describes
 # Tags of a run: its description, and of an experiment's run, the digest of the last description that bukva wrote
 DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
@@ -58,12 +71,14 @@ def sync() -> str:
     with errors_in_one_line():
         store = connect()
         troubles = send_journals(store, journals)
-        deleted = {identity for identity, run in store.runs().items() if run.info.lifecycle_stage == "deleted"}
+        runs = store.runs()
+        sent = [runs.get(each.start["id"]) for each in journals]
+        n = sum(run is None or _is_deleted(run, runs) for run in sent)
         lost = lost_models()
     if troubles:
         raise BukvaError("\n".join(troubles))
     summary = f"{store_name()} has the results of {count(len(journals), 'stage execution')}"
-    if n := sum(not deleted.isdisjoint((each.start["id"], each.start["key"])) for each in journals):
+    if n:
         summary += f", except for {n} that {'was' if n == 1 else 'were'} deleted there. To restore a run, run "
         summary += "`mlflow runs restore --run-id ID`"
     if lost:
@@ -103,31 +118,41 @@ def follow(journal: Journal) -> bool:
 
 
 def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals. Return a message for each journal that was not sent, because its content is invalid."""
-    from mlflow.exceptions import MlflowException
-
+    """Send journals. Return a message for each journal that MLflow refused. If MLflow is down, raise its error."""
     keys, troubles = {journal.start["key"] for journal in journals}, list[str]()
     runs = store.runs(keys.pop() if len(keys) == 1 else "")
-    for journal in journals:
+    for number, journal in enumerate(journals):
         run = runs.get(journal.start["id"])
-        if run is not None and _is_complete(run, journal):
+        if run is not None and _is_complete(run, runs, journal):
             continue
-        try:
-            with lock():
-                _send(store, journal)
-        except (KeyError, ValueError, MlflowException) as error:
-            if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
-                raise
-            troubles.append(f"{journal.folder}: {explain(error)}")
+        with lock():
+            try:
+                _send(store, journal, _numerics(journals[number:]))
+            except Exception as error:  # databases and artifact stores raise errors of their own
+                store.client.get_experiment(store.experiment_id)  # raises if no journal can be sent
+                troubles.append(f"{journal.folder}: {explain(error)}")
     return troubles
 
 
-def _is_complete(run: "Run", journal: Journal) -> bool:
+def _numerics(journals: Sequence[Journal]) -> str:
+    """Return the numerics of the training to which the first journal belongs: its own, or of the next training."""
+    key = journals[0].start["key"]
+    known = (each.start["numerics"] for each in journals if each.start["key"] == key)
+    return next(filter(None, known), "")
+
+
+def _is_complete(run: "Run", runs: "Mapping[str, Run]", journal: Journal) -> bool:
     """Return whether the MLflow run of a stage execution has everything from its journal, or a user deleted the run."""
-    if run.info.lifecycle_stage == "deleted":
+    if _is_deleted(run, runs):
         return True
     # only the end of a killed stage changes the status without a new event
-    return not journal.read(_synced(run))[0] and (run.info.status != "RUNNING" or journal.is_running())
+    is_ended = run.info.status != "RUNNING" or journal.is_running()
+    return run.data.tags[PARENT] in runs and is_ended and not journal.read(_synced(run))[0]
+
+
+def _is_deleted(run: "Run", runs: "Mapping[str, Run]") -> bool:
+    """Return whether a user deleted the run of a stage, or the run of its experiment."""
+    return "deleted" in [each.info.lifecycle_stage for each in (run, runs.get(run.data.tags[PARENT])) if each]
 
 
 def _synced(run: "Run") -> int:
@@ -137,17 +162,20 @@ def _synced(run: "Run") -> int:
 # ---- one journal
 
 
-def _send(store: Store, journal: Journal) -> None:
+def _send(store: Store, journal: Journal, numerics: str) -> None:
     """Send the new events of a journal to the run of its stage, and some also to the run of the experiment."""
     start, client = journal.start, store.client
     runs = store.runs(start["key"])
-    parent = runs.get(start["key"]) or _create(store, start, runs)
+    run = runs.get(start["id"])
+    parent = runs.get(run.data.tags[PARENT]) if run else None
+    synced = _synced(run) if run and parent else 0  # without a parent, which `mlflow gc` removed, send everything again
+    parent = parent or _parent(runs, numerics) or _create(store, start, _unique_label(store, start, runs, numerics))
     if parent.info.lifecycle_stage == "deleted":
         return
-    run = runs.get(start["id"]) or _create(store, start, runs, parent)
+    run = run or _create_stage_run(store, start, runs, parent)
     run_id, parent_id = both = run.info.run_id, parent.info.run_id
     status, ended_at = journal.status()  # read the status before the events: after the end, no event is added
-    new, offset = journal.read(_synced(run))
+    new, offset = journal.read(synced)
     events = defaultdict[str, list[Event]](list)  # by kind
     for event in new:
         events[event["record"]].append(event)
@@ -159,11 +187,14 @@ def _send(store: Store, journal: Journal) -> None:
     own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
     sizes = [event["values"].pop(SIZE) for event in events["metrics"] if SIZE in event["values"]]
     size = {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"} if sizes else {}
-    points, parent_tags = _points(events["metrics"]), dict(size) if start["stage"] == f"train-{MAIN}" else {}
+    points, parent_tags, is_new = _points(events["metrics"]), dict[str, str](), not synced
+    if start["stage"] == f"train-{MAIN}" or start["kind"] == "report":  # the bigram may be trained on another machine
+        parent_tags |= {NUMERICS: start["numerics"]} if start["numerics"] else {}
+    if start["stage"] == f"train-{MAIN}":
+        parent_tags |= size
     for note in events["note"]:
         parent_tags |= note["tags"]
-    is_new = not _synced(run)
-    store.log(run_id, points, own_params if is_new else {}, size)
+    store.log(run_id, points, own_params if is_new else {}, size | {PARENT: parent_id})
     store.log(parent_id, _compared(store, start, points, parent_id), params if is_new else {}, parent_tags)
     if is_new and start["datasets"]:
         for each in both:
@@ -178,17 +209,62 @@ def _send(store: Store, journal: Journal) -> None:
     for event in events["model"]:
         log_model(store, journal, event, both if event["name"] == MAIN else (run_id,), own_params)
     if start["stage"] == SCORED and SCORES in files:
-        send_scores(store, journal, files[SCORES], parent, run_id)
+        trainings = {each.info.run_id for each in runs.values() if each.data.tags.get(PARENT) == parent_id}
+        send_scores(store, journal, files[SCORES], parent, run_id, trainings)
 
     _set_status(store, run_id, status, ended_at)
-    _update_parent(store, start)
+    _update_parent(store, start, parent_id)
     why = [event["note"] for event in events["end"] if event["note"]]
     # set SYNCED last: after an interruption, the same events are sent again, which changes nothing
     store.log(run_id, tags={SYNCED: str(offset)} | ({DESCRIPTION: why[-1]} if why else {}))
 
 
-def _create(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run | None" = None) -> "Run":
-    """Create the run of a stage execution below the run of its experiment, or without `parent`, the latter."""
+def _parent(runs: "Mapping[str, Run]", numerics: str) -> "Run | None":
+    """Return the run of the experiment that describes a training with these numerics, or none yet."""
+
+    def known(run: "Run") -> str:
+        return run.data.tags.get(NUMERICS, "")
+
+    fitting = [run for run in _parents(runs) if not numerics or known(run) in ("", numerics)]
+    return min(fitting, key=lambda run: known(run) != numerics, default=None)
+
+
+def _parents(runs: "Mapping[str, Run]") -> "list[Run]":
+    """Return the runs of the experiment, one for each training with other numerics, oldest first."""
+    return sorted((run for run in runs.values() if JOURNAL not in run.data.tags), key=lambda run: run.info.start_time)
+
+
+def _unique_label(store: Store, start: Event, runs: "Mapping[str, Run]", numerics: str) -> str:
+    """Return the label with what differs from experiments of its name: the commit, or numerics. Rename those."""
+    shown, changes = start["shown"], start["label"].removeprefix(start["shown"])
+    for run in store.named(start["shown"]):
+        rest, commit = run.info.run_name.removeprefix(start["shown"]), run.data.tags["bukva.commit"]
+        if commit != start["commit"] and rest[:1] in ("", ":", "/", "@"):
+            shown = f"{start['shown']}@{start['commit'][:7]}"
+            if rest[:1] != "@":
+                store.client.update_run(run.info.run_id, name=f"{start['shown']}@{commit[:7]}{rest}"[:MAX_NAME_CHARS])
+    for first in _parents(runs)[:1]:
+        differing = [each for each in numerics.split(", ") if each not in first.data.tags[NUMERICS].split(", ")]
+        changes += f"{',' if changes else ':'} {', '.join(few(differing))}"
+    return shown + changes
+
+
+def _create_stage_run(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run") -> "Run":
+    """Create the run of a stage execution below the run of its experiment."""
+    siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == start["stage"]]
+    number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
+    shown = parent.info.run_name.partition(":")[0]
+    tags = {
+        "bukva.stage": start["stage"],
+        "bukva.kind": start["kind"],
+        "bukva.restored": str(start["restored"]).lower(),
+        JOURNAL: start["id"],
+        PARENT: parent.info.run_id,
+    }
+    return _create(store, start, f"{shown}/{start['stage']}{number}", tags)
+
+
+def _create(store: Store, start: Event, name: str, more_tags: Mapping[str, str] = {}) -> "Run":
     tags = {
         "bukva.experiment": start["experiment"],
         KEY: start["key"],
@@ -196,25 +272,14 @@ def _create(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run 
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "dvc.yaml",
         "mlflow.user": start["user"],
-        "bukva.processor": start.get("processor", ""),  # missing in journals of older versions
+        "bukva.processor": start["processor"],
+        **more_tags,
     }
-    if edited := start.get("edited"):  # the commit alone cannot produce the results
-        tags["bukva.edited"] = ", ".join(edited)
+    if start["edited"]:  # the commit alone cannot produce the results
+        tags["bukva.edited"] = ", ".join(start["edited"])
     else:
         tags["mlflow.source.git.commit"] = start["commit"]
-    name = start["label"]
-    if parent:
-        siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == start["stage"]]
-        number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
-        name = f"{start.get('shown', start['experiment'])}/{start['stage']}{number}"
-        tags |= {
-            "bukva.stage": start["stage"],
-            "bukva.kind": start["kind"],
-            "bukva.restored": str(start["restored"]).lower(),
-            JOURNAL: start["id"],
-            "mlflow.parentRunId": parent.info.run_id,
-        }
-    return store.client.create_run(store.experiment_id, start["at"], tags, name)
+    return store.client.create_run(store.experiment_id, start["at"], tags, name[:MAX_NAME_CHARS])
 
 
 def _points(events: Iterable[Event]) -> list[Point]:
@@ -244,13 +309,14 @@ def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) ->
         store.client.set_terminated(run_id, status, ended_at)
 
 
-def _update_parent(store: Store, start: Event) -> None:
+def _update_parent(store: Store, start: Event, parent_id: str) -> None:
     """Update the status of an experiment's run, and its description unless a user has edited it."""
     runs = store.runs(start["key"])
-    parent = runs.pop(start["key"])
-    newest = max(runs.values(), key=lambda run: run.info.start_time)
+    parent = runs[parent_id]
+    below = [run for run in runs.values() if run.data.tags.get(PARENT) == parent_id]
+    newest = max(below, key=lambda run: run.info.start_time)
     _set_status(store, parent.info.run_id, newest.info.status, newest.info.end_time)
-    text, tags = _description(start, runs.values(), parent.data.metrics), parent.data.tags
+    text, tags = _description(start, below, parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
         store.log(parent.info.run_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
 
@@ -259,7 +325,7 @@ def _description(start: Event, runs: "Iterable[Run]", metrics: Mapping[str, floa
     """Describe an experiment in Markdown."""
     lines = list[str]()
     if start["commit"]:
-        changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start.get("edited", ())])
+        changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start["edited"]])
         commit = f"commit `{start['commit'][:7]}`"
         lines.append(f"Differs from {commit} in {changed}." if changed else f"Same parameters and code as {commit}.")
     scores = {model.label: metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
