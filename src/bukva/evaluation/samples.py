@@ -79,10 +79,7 @@ def prompt_generator(seed: int, number: int) -> torch.Generator:
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
-    """Return the content of reports/samples.md: all `answers` to each prompt at `sample.temperature`.
-
-    `unit` is "character", "byte" or "token". The sentence `why` says how the prompts were chosen.
-    """
+    """Return reports/samples.md, with `answers` at `sample.temperature`; `why` says how the prompts were chosen."""
     # The page is Markdown, so nothing is escaped. Samples are indented, which makes them code blocks.
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     numbers = params.model_dump(exclude={"prompts"})

@@ -151,10 +151,7 @@ def experiment_ref(commit: str, name: str) -> str:
 
 
 def _unique_names(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Name experiments for users. A key is the name of an experiment in DVC, and the commit from which it started.
-
-    DVC allows a name once for each commit. If several experiments have a name, they are called NAME@COMMIT.
-    """
+    """Name experiments, given by DVC's name and the starting commit: NAME@COMMIT if several have a name."""
     n_of = Counter(name for name, _ in {*keys})
     digits = next(n for n in count(DIGITS) if len({(name, start[:n]) for name, start in keys}) == len({*keys}))
     return {(name, start): f"{name}@{start[:digits]}" if n_of[name] > 1 else name for name, start in keys}
