@@ -383,7 +383,7 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     project, bukva, monkeypatch
 ) -> None:
     def names(prefix):
-        return {(each.name, each.baseline == start) for each in court.experiments() if each.name.startswith(prefix)}
+        return {(e.dvc_name, e.baseline == start) for e in court.experiments() if e.name.startswith(prefix)}
 
     monkeypatch.setattr(court, "LOOKS", (1, 2, 4))
     start = court.git("rev-parse", "HEAD").decode().strip()
