@@ -1,6 +1,8 @@
 """Start the stage scripts and the command line: read parameters, open journals, and print expected errors."""
 
 import contextlib
+import functools
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -11,12 +13,13 @@ from typing import Any
 import typer
 
 from bukva.core.errors import BukvaError, ParamsError, message_for, redact_text
-from bukva.core.params import read_params
+from bukva.core.params import PARAMS, flatten, read_params
 from bukva.core.processes import end_with_dvc
 from bukva.core.schema import Params
 from bukva.project.baseline import undo_command
+from bukva.project.lock import changes, maker_of, read_lock
 from bukva.project.revisions import UNDO_PREFIX
-from bukva.project.stages import paths
+from bukva.project.stages import paths, stages
 from bukva.tracking.journal import JournalWriter, journal
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
@@ -44,10 +47,43 @@ def opened(name: str) -> Iterator[Run]:
 
 def run(main: Callable[[], None]) -> None:
     """Run the function `main` of a stage script, whose docstring is the text of `--help`."""
+
+    @functools.wraps(main)
+    def guarded() -> None:
+        # torch's launcher runs the stage in several processes, and its own check suffices
+        stage = "" if "TORCHELASTIC_RUN_ID" in os.environ else os.environ.get("DVC_STAGE", "")
+        with _same_params(stage) if stage else contextlib.nullcontext():
+            main()
+
     app = typer.Typer(**STYLE)
-    app.command()(main)
+    app.command()(guarded)
     end_with_dvc()
     call(app)
+
+
+@contextlib.contextmanager
+def _same_params(stage: str) -> Iterator[None]:
+    """Raise a BukvaError if params.yaml differs from what earlier stages read, or has changed after the with block.
+
+    DVC writes the parameters of a stage into dvc.lock after the stage has run, so they could be others than it read.
+    """
+    spec, lock, before = stages()[stage], read_lock(), flatten(read_params().model_dump())
+    makers = dict.fromkeys(maker for dep in spec.deps if (maker := maker_of(dep, lock)))
+    _refuse(next((change for maker in makers for change in changes(maker, lock, before, {})), ""))
+    yield
+    now = flatten(read_params().model_dump())
+    for key in before:
+        if key.partition(".")[0] in spec.sections and now[key] != before[key]:
+            _refuse(f"stage {stage} ran with {key}={before[key]}, but {PARAMS} has {now[key]}")
+
+
+def _refuse(change: str) -> None:
+    if change:
+        raise BukvaError(
+            f"The parameters have changed: {redact_text(change)}. This happens if a second `dvc exp run` starts in the "
+            "same checkout, even if DVC refuses to run it. Undo the change and repeat the first command. A training "
+            "then resumes. To run experiments at the same time, use `dvc exp run --temp`."
+        )
 
 
 def call(app: Callable[[], object]) -> None:
