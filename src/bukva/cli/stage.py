@@ -63,10 +63,8 @@ def run(main: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _same_params(stage: str) -> Iterator[None]:
-    """Raise a BukvaError if params.yaml differs from what earlier stages read, or has changed after the with block.
-
-    DVC writes the parameters of a stage into dvc.lock after the stage has run, so they could be others than it read.
-    """
+    """Refuse parameters that differ from those that earlier stages read, or that change in the with block."""
+    # DVC records the parameters of a stage after the stage has run, so they could be others than it read
     spec, lock, before = stages()[stage], read_lock(), flatten(read_params().model_dump())
     makers = dict.fromkeys(maker for dep in spec.deps if (maker := maker_of(dep, lock)))
     _refuse(next((change for maker in makers for change in changes(maker, lock, before, {})), ""))
