@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
-from bukva.compare.statistics.judging import LOOKS, decide, next_level
+from bukva.compare.statistics.judging import GIVEN_UP, LOOKS, look, next_level
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
 TRIES = 60
@@ -24,6 +24,9 @@ class Kind:
     gain: float = 0.0
     scatter: float = 1.0  # of a try's seeds, by that of the baseline
     tail_df: int = 0  # degrees of freedom of Student's t, from which the luck of all seeds is drawn; 0: normal
+    known_df: int = 0  # degrees of freedom of the noise floor of other experiments
+    failing: float = 0.0  # chance after each look that the next seeds cannot be trained, so that the try is given up
+    patience: float = 1.0  # a try is given up if its p-value after four seeds is higher
 
     def draw_gain(self, rng):
         return self.gain if rng.random() < self.share else 0.0
@@ -59,19 +62,26 @@ def draw_text(rng):
 def judged(rng, kind, level=0.1):
     night = Night(trainings=LOOKS[-1])
     baseline, text = kind.luck(rng, LOOKS[-1]), draw_text(rng)
-    groups, ps, kept = [baseline], [], []
+    floor, ps, kept = Floor.of(baseline), [], []
+    if kind.known_df:
+        floor = pool([floor, Floor(SEED_SD * (rng.chisquare(kind.known_df) / kind.known_df) ** 0.5, kind.known_df)])
     for _ in range(TRIES):
-        gain = kind.draw_gain(rng)
+        gain, level_of_try = kind.draw_gain(rng), next_level(ps, kept, level)
         seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, draw_text(rng)
-        differences = {n: seeds[:n].mean() + own_text - baseline.mean() - text for n in LOOKS}
-        measured = [(Estimate(differences[n], TEXT_SD, TEXT_DF), seeds[:n]) for n in LOOKS]
-        seen = decide(measured, baseline, pool(map(Floor.of, groups)), next_level(ps, kept, level))
+        for n in LOOKS:
+            estimate = Estimate(seeds[:n].mean() + own_text - baseline.mean() - text, TEXT_SD, TEXT_DF)
+            seen = look(estimate, baseline, seeds[:n], floor, level_of_try)
+            gives_up = rng.random() < kind.failing or (n == 4 and seen.p > kind.patience)
+            if seen.decision != "more seeds" or gives_up:
+                break
         is_kept = seen.decision == "keep"
-        n = LOOKS[-1] if is_kept else seen.n_seeds  # it becomes the baseline, with all its seeds
-        ps.append(seen.p)
         kept.append(is_kept)
-        groups.append(seeds[:n])
         night.count(gain, is_kept, n)
+        if seen.decision == "more seeds":  # the try was given up, so the ledger has none of its scores
+            ps.append(GIVEN_UP)
+            continue
+        ps.append(seen.p)
+        floor = pool([floor, Floor.of(seeds[:n])])
         if is_kept:  # gains are measured from it
             baseline, text = seeds + gain, own_text
     night.selection_bias = -text
@@ -102,11 +112,17 @@ METHODS = {
 KINDS = {
     "all equal": Kind(),
     "1 in 10 gains 0.02 bits": Kind(0.1, 0.02),
+    "1 in 10 gains 0.03 bits": Kind(0.1, 0.03),
+    "1 in 10 gains 0.03 bits, noise floor known": Kind(0.1, 0.03, known_df=64),
     "1 in 10 gains 0.05 bits": Kind(0.1, 0.05),
     "all equal, seed deviation 1.5 times as large": Kind(scatter=1.5),
     "all equal, seed deviation twice as large": Kind(scatter=2.0),
+    "all equal, seed deviation twice as large, noise floor known": Kind(scatter=2.0, known_df=64),
+    "all equal, seed deviation three times as large, noise floor known": Kind(scatter=3.0, known_df=64),
     "all equal, heavy tails": Kind(tail_df=4),
-    "1 in 10 gains 0.03 bits": Kind(0.1, 0.03),
+    "all equal, heavy tails, noise floor known": Kind(tail_df=4, known_df=64),
+    "1 in 10 gains 0.03 bits, some given up after a failure": Kind(0.1, 0.03, failing=0.05),
+    "all equal, given up if p is above 0.08 after four seeds": Kind(patience=0.08),
 }
 
 

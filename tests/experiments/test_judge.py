@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from bukva.cli.app import app
 from bukva.compare import judge as court
 from bukva.compare import records
+from bukva.compare.statistics import judging
+from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import experiment_ref
 from bukva.report import judge as report
@@ -82,10 +84,10 @@ def seeds_of(name, seeds):
     return [f"{name}-s{seed}" for seed in seeds]
 
 
-def test_a_clear_gain_is_kept_after_four_seeds_and_becomes_the_baseline_with_all_its_seeds(begun) -> None:
+def test_a_clear_gain_is_kept_after_eight_seeds_and_becomes_the_baseline(begun) -> None:
     assert begun.trained == seeds_of("base", range(2, 9))
     judged = judge("better")
-    assert (judged.verdict, judged.trained.seeds) == ("keep", [1, 2, 3, 4])
+    assert (judged.verdict, judged.trained.seeds) == ("keep", list(range(1, 9)))
     assert judged.changed == {"model.n_head": [4, 8]}
     assert judged.difference == pytest.approx(-0.2, abs=0.02)
     assert begun.trained[7:] == seeds_of("better", range(2, 9))
@@ -139,29 +141,33 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(begun, m
     assert begun.trained.count("small-s2") == len(court.read_ledger().tries) == 1
 
 
-def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_them(begun, monkeypatch) -> None:
-    with monkeypatch.context() as killed:
-        killed.setattr(court, "complete_baseline", lambda *_: None)
-        judge("better")
-    assert len(court.read_ledger().baseline.seeds) == 4
-    assert command("better").exit_code == 0
-    assert len(court.read_ledger().baseline.seeds) == 8
-
-
-def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(begun, monkeypatch) -> None:
-    level = court.read_ledger().next_level
-    begun("small", 1, SMALL)
-    monkeypatch.setattr(court, "run_experiment", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        judge("small")
-    assert str(command("worse", "--give-up").exception) == (
-        "worse cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
-    )
-    done = command("small", "--give-up")
-    assert (done.exit_code, done.stdout) == (3, "Discard small: this try was given up before it had a verdict.\n")
-    assert court.read_ledger().next_level == level
-    assert judge("worse").number == 2
-    assert len(report.chart_rows(court.read_ledger())[0]) == 1
+def test_tries_that_cannot_be_trained_are_given_up_and_only_trainings_count(begun, monkeypatch) -> None:
+    """Eight of them would leave the floor of the baseline, with its 7 degrees of freedom, with -1."""
+    before = court.read_ledger()
+    known, names = court._known_floor(before, "family"), [f"broken{number}" for number in range(8)]
+    with monkeypatch.context() as patch:
+        patch.setattr(court, "run_experiment", lambda *_, **__: 1 / 0)
+        for number, name in enumerate(names, start=16):
+            monkeypatch.setitem(EFFECTS, name, -0.2)
+            begun(name, 1, {"model.n_head": number})
+            with pytest.raises(ZeroDivisionError):
+                judge(name)
+            said = "worse cannot be given up, because it is not waiting for a verdict. Run"
+            assert str(command("worse", "--give-up").exception).startswith(said)
+            done = command(name, "--give-up")
+            said = f"Discard {name}: this try was given up before it had a verdict.\n"
+            assert (done.exit_code, done.stdout) == (3, said)
+    ledger = court.read_ledger()
+    assert (len(ledger.decided), ledger.n_trainings, court.selection_bias(ledger)) == (8, 8, 0)
+    assert court._known_floor(ledger, "family") == known
+    assert known.df == 7
+    assert ledger.next_level < before.next_level  # the first scores may be a reason to give up a try
+    assert judged_tries() is None
+    assert [each["verdict"] for each in json.loads(command("--json").stdout)["tries"]] == ["discard"] * 8
+    assert (judge("worse").number, judge("better").number) == (9, 10)
+    assert len(report.chart_rows(court.read_ledger())[0]) == 2
+    errors = [each.text_se for each in court.read_ledger().tries[8:]]
+    assert court.selection_bias(court.read_ledger()) == pytest.approx(expected_luck(2, np.mean(errors) / 2**0.5))
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -169,6 +175,7 @@ def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(begun, monke
     ("more", "why"),
     [
         ({"digests": {"evaluate.py": "edited"}}, "same changes evaluate.py, which affects how scores are computed."),
+        ({"digests": {"src/bukva/scoring": "edited"}}, "same changes src/bukva/scoring, which affects how scores are"),
         ({"digests": {"split.py": "edited"}}, "same changes split.py, which affects how scores are computed."),
         ({"about": {"text": {"val": "3" * 64, "test": "2" * 64}}}, "same and base were scored on different val texts"),
         ({"changes": {}}, "same differs from the baseline base only in its seed. A try must change parameters or code"),
@@ -189,8 +196,8 @@ def test_a_try_that_cannot_be_judged_is_refused_before_any_training_and_costs_no
 
 def test_a_group_of_seeds_counts_once_in_the_noise_floor_also_if_it_was_saved(begun, monkeypatch) -> None:
     floors = []
-    decide = court.decide
-    monkeypatch.setattr(court, "decide", lambda *given: floors.append(given[2]) or decide(*given))
+    look = court.look
+    monkeypatch.setattr(court, "look", lambda *given: floors.append(given[3]) or look(*given))
     ledger = court.read_ledger()
     baseline = court._setting("base", "gpt", ledger.baseline.key)
     records.merge([baseline])
@@ -285,7 +292,7 @@ def test_the_table_and_the_page_of_a_night_have_its_tries_and_say_what_they_cost
     assert judged_tries()["sentence"].startswith(said)
     assert judged_tries()["chart"]["layer"]
     shown = command().stdout.replace("│", " ")
-    assert re.search(r"1\s+better\s+model\.n_head=8\s+4\s+-0\.\d{3}\s+±0\.0\d{2}\s+keep", shown)
+    assert re.search(r"1\s+better\s+model\.n_head=8\s+8\s+-0\.\d{3}\s+±0\.0\d{2}\s+keep", shown)
     assert re.search(r"2\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
     assert said in shown
     assert [each["verdict"] for each in json.loads(command("--json").stdout)["tries"]] == ["keep", "discard"]
@@ -385,7 +392,8 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     def names(prefix):
         return {(e.dvc_name, e.baseline == start) for e in court.experiments() if e.name.startswith(prefix)}
 
-    monkeypatch.setattr(court, "LOOKS", (1, 2, 4))
+    for module in (court, judging):
+        monkeypatch.setattr(module, "LOOKS", (1, 2, 4))
     start = court.git("rev-parse", "HEAD").decode().strip()
     project.run("git", "update-ref", experiment_ref(start, "HEAD-s1340"), "HEAD")  # the name is taken
     project.run("dvc", "exp", "run", "--temp", "-n", "try", "-S", "model.n_layer=9")
@@ -410,11 +418,9 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     ledger = court.read_ledger()
     first = court._setting(ledger.first.name, "gpt", ledger.first.key)
     assert first.seeds == [1337, 1338, 1339, 1340]  # 1337 is the commit before HEAD
-    with monkeypatch.context() as more:
-        more.setattr(court, "LOOKS", (1, 2, 4, 5))
-        court.complete_baseline(ledger, print)
+    best = court._with_seeds(court._setting("try", "gpt", ledger.baseline.key), 5, print)
     old, new = {"try", "try-s1338", "try-s1339"}, {"try", "try-s1340", "try-s1341"}
     assert names("try") == {(name, True) for name in old} | {(name, False) for name in new}
-    assert court.read_ledger().baseline.seeds == [1337, 1338, 1339, 1340, 1341]
+    assert best.seeds == [1337, 1338, 1339, 1340, 1341]
     assert bukva("judge", "try").exit_code in (3, 4)  # the new change is a new try
     assert [each.trained.name for each in court.read_ledger().tries] == ["try", "try"]

@@ -12,9 +12,17 @@ N = 1000
 def test_of_all_keeps_a_tenth_is_false_at_most(kind) -> None:
     found = summary("judge", kind, N)
     assert found["false_keeps"] < 0.1 + 3 * found["error"]
-    assert summary("greedy, one seed", kind, N)["false_keeps"] > 0.5
+
+
+def test_of_the_keeps_of_a_greedy_loop_more_than_half_are_false() -> None:
+    assert summary("greedy, one seed", "1 in 10 gains 0.02 bits", N)["false_keeps"] > 0.5
+
+
+@pytest.mark.parametrize("known", ["", ", noise floor known"])
+def test_gains_of_three_seed_deviations_are_found_in_nine_of_ten_cases(known) -> None:
+    assert summary("judge", f"1 in 10 gains 0.03 bits{known}", N)["found"] > 0.9
 
 
 def test_gains_of_five_seed_deviations_are_found_and_a_quarter_of_those_of_two() -> None:
     assert summary("judge", "1 in 10 gains 0.05 bits", N)["found"] > 0.95
-    assert summary("judge", "1 in 10 gains 0.02 bits", N)["found"] > 0.2
+    assert summary("judge", "1 in 10 gains 0.02 bits", N)["found"] > 0.25

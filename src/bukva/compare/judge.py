@@ -1,7 +1,7 @@
 """Test changes of a model one after another, and keep those that improve its score (`bukva judge`).
 
 Each change is a try: an experiment that is compared with the baseline. A try that is kept is the baseline of the next
-one. A try is trained with 1, 2, 4 or 8 seeds, depending on how soon the verdict is clear (`statistics.judging`).
+one. A try is trained with 1, 2, 4 or 8 seeds, until it is discarded or has all eight (`statistics.judging`).
 
 The ledger is a file of JSON lines with every try and its verdict, to which lines are only appended. Git tracks it, and
 a copy in .bukva survives the `git checkout` or `git reset` with which a loop undoes a try.
@@ -22,7 +22,7 @@ from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_pa
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.results import STAGE, read_results, results_of
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
-from bukva.compare.statistics.judging import LOOKS, Look, decide, next_level
+from bukva.compare.statistics.judging import GIVEN_UP, LOOKS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
@@ -74,7 +74,7 @@ class Try:
     se: float = 0.0
     df: float = 0.0
     text_se: float = 0.0  # standard error from the choice of the text alone
-    p: float = 1.0  # smallest of the looks that may keep this try, each corrected for the number of looks
+    p: float = 1.0  # of the last look, corrected for the number of looks; GIVEN_UP if the try was given up
     level: float = 0.0  # at which the try was tested
 
     @property
@@ -100,13 +100,22 @@ class Ledger:
     level: float  # upper limit of the expected fraction of wrong decisions among all decisions to keep a try
     model: str  # whose scores decide
     first: Trained  # baseline with which the ledger began
-    baseline: Trained  # the last try that was kept, or `first`
     tries: Sequence[Try] = ()
     final: Mapping[str, Any] = field(default_factory=dict)  # {"verdict": that on test}; the ledger is then closed
 
     @property
+    def baseline(self) -> Trained:
+        """The last try that was kept, or `first`."""
+        return next((each.trained for each in reversed(self.tries) if each.kept), self.first)
+
+    @property
     def decided(self) -> list[Try]:
         return [each for each in self.tries if each.verdict]
+
+    @property
+    def scored(self) -> list[Try]:
+        """The tries that have a verdict and scores, so not those that were given up."""
+        return [each for each in self.decided if each.trained.seeds]
 
     @property
     def open(self) -> Try | None:
@@ -119,10 +128,8 @@ class Ledger:
 
     @property
     def n_trainings(self) -> int:
-        """Number of trainings so far, including those of the first baseline."""
-        # a kept try becomes the baseline, which is trained with all seeds
-        tried = [LOOKS[-1] if each.kept else len(each.trained.seeds) for each in self.tries]
-        return len(self.first.seeds) + sum(tried)
+        """Number of trainings that decided so far, including those of the first baseline."""
+        return len(self.first.seeds) + sum(len(each.trained.seeds) for each in self.tries)
 
 
 def read_ledger() -> Ledger | None:
@@ -133,15 +140,11 @@ def read_ledger() -> Ledger | None:
             line = json.loads(text)
             match line.pop("event"), ledger:
                 case "start", None:
-                    baseline = Trained(**line["baseline"])
-                    ledger = Ledger(line["level"], line["model"], baseline, baseline)
+                    ledger = Ledger(line["level"], line["model"], Trained(**line["baseline"]))
                 case "try" | "verdict" as event, Ledger():
                     made = Try(**{**line, "trained": Trained(**line["trained"])})
                     before = ledger.tries if event == "try" else ledger.tries[:-1]  # a verdict is on the last try
-                    baseline = made.trained if made.kept else ledger.baseline
-                    ledger = replace(ledger, tries=[*before, made], baseline=baseline)
-                case "baseline", Ledger():
-                    ledger = replace(ledger, baseline=Trained(**line["baseline"]))
+                    ledger = replace(ledger, tries=[*before, made])
                 case "final", Ledger():
                     ledger = replace(ledger, final=line)
                 case _:
@@ -237,9 +240,8 @@ def check_baseline(ledger: Ledger, name: str, tried: str) -> None:
 def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
-    A change that was tested before keeps its verdict. A try that is kept becomes the baseline, and is trained with
-    further seeds until it has 8. BukvaError: the experiment cannot be judged, another try is open, the ledger is
-    closed, or a training fails.
+    A change that was tested before keeps its verdict. A try that is kept becomes the baseline. BukvaError: the
+    experiment cannot be judged, another try is open, the ledger is closed, or a training fails.
     """
     waiting = ledger.open.trained if ledger.open else None
     # a commit may have given the name of a try without a verdict to another result
@@ -247,7 +249,6 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     known = next((each for each in ledger.tries if each.trained.key == tried.key), None)
     if known and known.verdict:
         print_line(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
-        complete_baseline(ledger, print_line)
         return known
     if ledger.final:
         raise BukvaError(
@@ -264,7 +265,7 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
         known = Try(len(ledger.tries) + 1, Trained(name, tried.key), baseline.name, params, changed_code(*pair))
         _append("try", asdict(known))
     decided = _look_until_decided(ledger, known, baseline, tried, print_line)
-    complete_baseline(_append("verdict", asdict(decided)), print_line)
+    _append("verdict", asdict(decided))
     return decided
 
 
@@ -274,26 +275,18 @@ def give_up(name: str, ledger: Ledger) -> Try:
         raise BukvaError(
             f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
         )
-    discarded = replace(ledger.open, verdict="discard")
+    discarded = replace(ledger.open, verdict="discard", p=GIVEN_UP)
     _append("verdict", asdict(discarded))
     return discarded
-
-
-def complete_baseline(ledger: Ledger, print_line: PrintLine) -> None:
-    """Train the baseline with further seeds until it has 8 seeds, and add the new scores to the ledger."""
-    if len(ledger.baseline.seeds) < LOOKS[-1]:
-        setting = _setting(ledger.baseline.name, ledger.model, ledger.baseline.key)
-        setting = _with_seeds(setting, LOOKS[-1], print_line)
-        _append("baseline", {"baseline": asdict(_trained(setting, LOOKS[-1]))})
 
 
 def selection_bias(ledger: Ledger) -> float:
     """Return an upper limit of the luck in the gain on val, in bits per character; 0 before the first verdict.
 
-    The limit assumes that all decided tries are equally good.
+    The limit assumes that all tries with a score are equally good.
     """
     # each is the standard error of a difference of two scores: sqrt(2) times the standard error of one score
-    errors = [each.text_se for each in ledger.decided]
+    errors = [each.text_se for each in ledger.scored]
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
@@ -348,46 +341,42 @@ def _check_try(baseline: Setting, tried: Setting) -> None:
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
     """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict."""
-    level, over_text = ledger.next_level, list[Estimate]()
-    # scores of the baselines and of all tries that have a verdict, by key
-    scored = {
-        each.key: each.bits for each in (*(each.trained for each in ledger.decided), ledger.first, ledger.baseline)
-    }
-    known = pool([records.floor(baseline.family, SPLIT, without=scored), *map(Floor.of, scored.values())])
+    level, known = ledger.next_level, _known_floor(ledger, baseline.family)
     print_line(
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
     )
     if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
         print_line(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
-
-    def measured() -> Iterator[tuple[Estimate, Sequence[float]]]:
-        nonlocal tried
-        units = Units.of(baseline.result.characters.chars[SPLIT])
-        for n_seeds in LOOKS:
-            tried = _with_seeds(tried, n_seeds, print_line)
-            first = _first_seeds(tried, n_seeds)
-            a, b = (setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (baseline, first))  # (G,) bits
-            over_text.append(compare_text(a, b, units).estimate)
-            yield over_text[-1], first.scores(SPLIT)
-
-    def print_look(look: Look) -> None:
-        low, high = look.estimate.interval
-        size = f"{look.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
-        print_line(f"  {count(look.n_seeds, 'seed')}: {size}, p {look.p:.2g}: {look.decision}")
-
-    last = decide(measured(), baseline.scores(SPLIT), known, level, print_look)
+    units = Units.of(baseline.result.characters.chars[SPLIT])
+    for n_seeds in LOOKS:
+        tried = _with_seeds(tried, n_seeds, print_line)
+        first = _first_seeds(tried, n_seeds)
+        a, b = (setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (baseline, first))  # (G,) bits
+        over_text = compare_text(a, b, units).estimate
+        seen = look(over_text, baseline.scores(SPLIT), first.scores(SPLIT), known, level)
+        low, high = seen.estimate.interval
+        size = f"{seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
+        print_line(f"  {count(n_seeds, 'seed')}: {size}, p {seen.p:.2g}: {seen.decision}")
+        if seen.decision != "more seeds":
+            break
     return replace(
         opened,
-        trained=_trained(tried, last.n_seeds),
-        verdict=last.decision,
-        difference=round(last.estimate.difference, DIGITS),
-        se=round(last.estimate.se, DIGITS),
-        df=round(last.estimate.df, 1),
-        text_se=round(over_text[-1].se, DIGITS),
-        p=float(f"{last.p:.3g}"),
+        trained=_trained(tried, n_seeds),
+        verdict=seen.decision,
+        difference=round(seen.estimate.difference, DIGITS),
+        se=round(seen.estimate.se, DIGITS),
+        df=round(seen.estimate.df, 1),
+        text_se=round(over_text.se, DIGITS),
+        p=float(f"{seen.p:.3g}"),
         level=float(f"{level:.3g}"),
     )
+
+
+def _known_floor(ledger: Ledger, family: str) -> Floor:
+    """Pool the standard deviations between seeds of the baselines, of all scored tries and of other experiments."""
+    bits = {each.key: each.bits for each in (ledger.first, *(each.trained for each in ledger.scored))}
+    return pool([records.floor(family, SPLIT, without=bits), *map(Floor.of, bits.values())])
 
 
 # ---- settings and their seeds

@@ -48,7 +48,11 @@ def merge(groups: Iterable[Setting]) -> bool:
 def _saved() -> list[Record]:
     files = [path for path in (project_root() / SHARED, project_root() / FILE) if path.exists()]
     try:
-        return _merged(record for path in files for record in read_json(path)["groups"])
+        records = _merged(record for path in files for record in read_json(path)["groups"])
+        for record in records:
+            for sd in record["sd"].values():
+                Floor(sd, record["k"] - 1)  # refuses a record that is not valid
+        return records
     except (ValueError, KeyError, TypeError):
         raise BukvaError(f"{' or '.join(map(str, files))} is not valid. Restore or delete this file.") from None
 

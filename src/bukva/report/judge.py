@@ -37,7 +37,7 @@ def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
     """Print all tries as a table with a summary below, or the ledger as JSON."""
     if as_json:
-        print(json.dumps(asdict(ledger), ensure_ascii=False))
+        print(json.dumps(asdict(ledger) | {"baseline": asdict(ledger.baseline)}, ensure_ascii=False))
         return
     header = "try", "name", "changed", "seeds", "bits", "95 %", "verdict"
     title = (
@@ -79,15 +79,11 @@ def selection_bias_sentence(ledger: Ledger) -> str:
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables that `charts.tries` draws: a row per try with a score, and the baseline after each of them."""
     rows, steps = [], [{"number": 0, "bits": fmean(ledger.first.bits)}]
-    for each in ledger.decided:
-        if not each.trained.seeds:  # the try was given up
-            continue
+    for each in ledger.scored:
         bits = fmean(each.trained.bits)
         low, high = (bits - each.difference + bound for bound in each.interval)
         about = {"number": each.number, "name": each.trained.name, "changed": each.change_summary}
         scores = {"seeds": len(each.trained.seeds), "bits": bits, "low": low, "high": high}
         rows.append({**about, **scores, "verdict": each.verdict, "colour": COLORS[each.verdict]})
-        if each.trained.key == ledger.baseline.key:  # it has been trained with more seeds after its verdict
-            bits = fmean(ledger.baseline.bits)
         steps.append({"number": each.number, "bits": bits if each.kept else steps[-1]["bits"]})
     return pd.DataFrame(rows), pd.DataFrame(steps)

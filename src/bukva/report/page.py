@@ -117,9 +117,9 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
 
 
 def judged_tries() -> dict[str, Any] | None:
-    """Return a `chart` of the tries that `bukva judge` has decided, and a `sentence` about them, or None."""
+    """Return a `chart` of the tries that `bukva judge` has scored, and a `sentence` about them, or None."""
     ledger = read_ledger()
-    if not ledger or not ledger.decided:
+    if not ledger or not ledger.scored:
         return None
     return {"chart": charts.tries(*judge.chart_rows(ledger)), "sentence": judge.sentence(ledger)}
 

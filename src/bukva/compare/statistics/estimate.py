@@ -92,9 +92,13 @@ class Floor:
     sd: float  # standard deviation of the score of one training, in bits per character
     df: int  # degrees of freedom: number of seeds minus number of seed groups
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.sd < np.inf and self.df >= 0):
+            raise ValueError(f"No standard deviation between seeds: {self}.")
+
     @classmethod
     def of(cls, scores: Sequence[float]) -> "Floor":
-        """Estimate it from the scores of trainings that differ only in the seed. For one, `sd` and `df` are 0."""
+        """Estimate it from the scores of 1 or more trainings that differ only in the seed. For one, `df` is 0."""
         return cls(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, len(scores) - 1)
 
     @property

@@ -1,35 +1,37 @@
 """Test a sequence of tries against a baseline. A try is a changed setting that should improve on the baseline.
 
 A try is tested after 1, 2, 4 and 8 seeds, until there is a decision. Each of these four looks may use a quarter of the
-significance level of the try (Bonferroni), and the first two never keep it. The variance between seeds is pooled over
-the baseline and all earlier tries, because the level is very low late in a night.
+significance level of the try (Bonferroni), but only the last one keeps it, because a baseline needs eight seeds anyway.
+The other quarters make up for the selection: only tries that looked good before reach the last look.
 
 The level of each try comes from ADDIS (Tian & Ramdas 2019, arXiv:1905.11465, algorithm 1). It limits the expected
 fraction of wrong decisions among all decisions to keep a try. Each test spends a part of a budget, unless its p-value
 is at most CANDIDATE or more than SELECTED, and each decision to keep a try adds to the budget.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from scipy.special import fdtri, stdtr
+from scipy.special import stdtr
 
-from bukva.compare.statistics.estimate import Estimate, Floor
+from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
 LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
-MIN_SEEDS = 4  # a try with fewer seeds is not kept, because they do not show whether its scores vary more
 HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded if its p-value is higher
-# A try's own variance replaces the pooled variance if their ratio exceeds this quantile of the F distribution.
-OWN_VARIANCE = 0.95
+# Most degrees of freedom with which the variance between seeds of other trainings counts for a try, next to its own
+# variance, because its scores may vary more with the seed than theirs.
+BORROWED_DF = 4
 
 SELECTED = 0.5  # a try with a p-value above this costs nothing
 CANDIDATE = 0.25  # a try with a p-value of at most this is likely to be better, and costs nothing either
 POWER = 1.6  # the tries that cost something spend the budget in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
 ZETA = 2.2857656  # sum of the series 1 + 1 / 2^1.6 + 1 / 3^1.6 + ...
 START = 0.5  # budget before a try is kept, as a fraction of the limit of the false discovery rate
+# p-value of a try that was given up. It costs something, because the first scores may have been a reason to give it up.
+GIVEN_UP = SELECTED
 
 Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
@@ -38,7 +40,6 @@ Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 class Look:
     """Result of one test of a try."""
 
-    n_seeds: int
     estimate: Estimate  # try minus baseline
     p: float  # one-sided p-value, multiplied by the number of looks and limited to 1
     decision: Decision
@@ -52,41 +53,18 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
     known: standard deviation between seeds, pooled over the baseline and the earlier tries.
     level: significance level of all looks at this try together.
     """
-    index = LOOKS.index(len(tried))
-    own = Floor.of(tried)
-    varies_more = own.df > 1 and own.sd**2 > known.sd**2 * fdtri(own.df, known.df, OWN_VARIANCE)
-    floor = own if varies_more else known
-    seeds = [(known.sd**2 / len(baseline), known.df), (floor.sd**2 / len(tried), floor.df)]
+    for_try = pool([Floor(known.sd, min(known.df, BORROWED_DF)), Floor.of(tried)])
+    seeds = [(known.sd**2 / len(baseline), known.df), (for_try.sd**2 / len(tried), for_try.df)]
     estimate = Estimate.of(text.difference, [(text.se**2, text.df), *seeds])
     p = float(stdtr(estimate.df, estimate.difference / estimate.se))
-    decision: Decision = "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
-    if p <= level / len(LOOKS) and len(tried) >= MIN_SEEDS:
+    decision: Decision
+    if len(tried) < LOOKS[-1]:
+        decision = "discard" if p > HOPELESS[LOOKS.index(len(tried))] else "more seeds"
+    elif p <= level / len(LOOKS):
         decision = "keep"
-    elif index < len(HOPELESS):
-        decision = "discard" if p > HOPELESS[index] else "more seeds"
-    return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), decision)
-
-
-def decide(
-    measured: Iterable[tuple[Estimate, Sequence[float]]],
-    baseline: Sequence[float],
-    known: Floor,
-    level: float,
-    on_look: Callable[[Look], None] = lambda _: None,
-) -> Look:
-    """Test a try until there is a verdict. Return the last look, with the smallest p-value of all looks that may keep.
-
-    `measured` yields the arguments `text` and `tried` of `look` for 1, 2, 4 and 8 seeds, as they are needed.
-    """
-    p = 1.0
-    for text, tried in measured:
-        last = look(text, baseline, tried, known, level)
-        on_look(last)
-        if last.n_seeds >= MIN_SEEDS:
-            p = min(p, last.p)
-        if last.decision != "more seeds":
-            break
-    return replace(last, p=p)
+    else:
+        decision = "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
+    return Look(estimate, min(1.0, p * len(LOOKS)), decision)
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
