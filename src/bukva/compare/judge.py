@@ -184,7 +184,7 @@ def _append(event: str, values: Mapping[str, Any]) -> Ledger:
 
 def known_name(name: str, ledger: Ledger | None) -> str:
     """Return the name of an experiment in the ledger, or else its unique name."""
-    tries = ledger and [ledger.first, ledger.baseline, *(each.trained for each in ledger.tries)]
+    tries = ledger and [ledger.first, *(each.trained for each in ledger.tries)]
     with contextlib.suppress(BukvaError):  # the name is unknown since a commit
         return name if any(each.name == name for each in tries or ()) else resolve(name).name
     return name
