@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -10,7 +11,7 @@ from ruamel.yaml import YAML
 from bukva.compare import results
 from bukva.compare.results import as_checkout, read_results, results_of, verify
 from bukva.core.errors import BukvaError
-from bukva.project.cache import digests, push
+from bukva.project.cache import _cache_folder, digests, push
 from bukva.project.lock import all_sources
 from bukva.project.revisions import resolve
 
@@ -139,7 +140,7 @@ def test_scores_are_fetched_from_a_remote_that_was_added_and_committed_after_the
     ("remote", "why"),
     [
         ("", "is not in DVC's cache, and this checkout has no DVC remote"),
-        ("store", "is neither in DVC's cache nor on the DVC remote"),
+        ("store", "is not in DVC's cache, and not on the DVC remote"),
         ("s3://bucket", "is not in DVC's cache, and cannot be fetched (s3"),
     ],
 )
@@ -152,6 +153,19 @@ def test_scores_that_no_cache_has_are_refused_and_the_message_says_why(project, 
         results_of(["main"])
     assert str(error.value).startswith(f"main: data/scores {why}")
     assert ". Run `dvc exp run --temp -n main-again`." in str(error.value)
+
+
+def test_in_a_git_worktree_the_message_says_how_to_use_the_cache_of_the_main_one(project, tmp_path, monkeypatch):
+    known = results_of(["main"])[0].scores
+    project.run("git", "worktree", "add", "-q", str(tmp_path / "tree"))
+    monkeypatch.chdir(tmp_path / "tree")
+    command = f"dvc cache dir --local {project.folder}/.dvc/cache"
+    with pytest.raises(BukvaError) as error:
+        results_of(["main"])
+    assert f"is not in DVC's cache (to use that of the main git worktree: `{command}`), and this" in str(error.value)
+    subprocess.run(command.split(), check=True)
+    _cache_folder.cache_clear()
+    assert results_of(["main"])[0].scores == known
 
 
 def test_a_result_can_be_made_again_with_its_code_data_and_machine_and_what_differs_is_named(project):

@@ -11,7 +11,7 @@ import numpy as np
 
 from bukva.compare import records
 from bukva.compare.groups import Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
-from bukva.compare.results import STAGE, Result, read_results, results_of
+from bukva.compare.results import STAGE, Result, not_cached, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, SettingsVerdict, compare_settings, correct, expected_luck
 from bukva.compare.statistics.text import Authors, Units, by_author
@@ -267,4 +267,4 @@ def _text(setting: Setting) -> str:
 
 
 def _problem(result: Result) -> str:
-    return result.problem or "its scores are not in DVC's cache (run `dvc pull` or repeat the experiment)"
+    return result.problem or f"its scores are {not_cached('run `dvc pull` or repeat the experiment')}"

@@ -5,6 +5,7 @@ import csv
 import functools
 import hashlib
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from bukva.core.files import project_root, write_text
 from bukva.core.params import flatten
 from bukva.core.schema import author_word
 from bukva.project import baseline
-from bukva.project.cache import cached_files, digests, fetch
+from bukva.project.cache import cached_files, digests, dvc_repo, fetch
 from bukva.project.commands import rerun_command
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
 from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
@@ -79,7 +80,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
         results = read_results([result.revision for result in results])
     for result in results:
         if not result.is_complete:
-            problem = result.problem or f"{scores} {why}"
+            problem = result.problem or f"{scores} is {not_cached()}, {why}"
             again = "dvc repro" if result.revision.is_workspace else rerun_command(result.revision.name, result.params)
             raise BukvaError(f"{result.revision.name}: {problem}. Run `{again}`.")
     return results
@@ -166,6 +167,24 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     return ""
 
 
+def not_cached(remedy: str = "") -> str:
+    """Return "not in DVC's cache" and what to do: `remedy`, or in a git worktree to use the cache of the main one."""
+    if cache := _main_cache(project_root()):
+        remedy = f"to use that of the main git worktree: `dvc cache dir --local {shlex.quote(cache)}`"
+    return f"not in DVC's cache ({remedy})" if remedy else "not in DVC's cache"
+
+
+@functools.cache
+def _main_cache(root: Path) -> str:
+    """Return the cache folder of the main git worktree, or "" if the project is there or uses this cache."""
+    with contextlib.suppress(BukvaError):
+        common, prefix = git("rev-parse", "--git-common-dir", "--show-prefix").decode().split("\n")[:2]
+        with dvc_repo((root / common).resolve().parent / prefix) as main, dvc_repo(root) as here:
+            if main.cache.local_cache_dir != here.cache.local_cache_dir:
+                return str(main.cache.local_cache_dir)
+    return ""
+
+
 # ---- reproducibility
 
 
@@ -187,7 +206,7 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
         differences += [f"trained with {key} {recorded.get(key)}, but this machine has {numerics[key]}" for key in keys]
     else:
         differences.append(
-            "the versions and the processor of its training are unknown, because its scores are not in DVC's cache"
+            f"the versions and the processor of its training are unknown, because its scores are {not_cached()}"
         )
     return list(dict.fromkeys(differences)), rerun_command(name, result.params)
 
@@ -214,7 +233,9 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
                 write_text(folder / path, content.decode())
             elif why := fetch([digest]):
                 again = rerun_command(result.revision.name, result.params)
-                raise BukvaError(f"{result.revision.name}: {path} {why}. Compute it again: `{again}`.")
+                raise BukvaError(
+                    f"{result.revision.name}: {path} is {not_cached()}, {why}. Compute it again: `{again}`."
+                )
             else:
                 _link(folder / path, cached_files(digest))
         yield folder

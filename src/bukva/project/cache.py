@@ -79,7 +79,7 @@ def has_remote() -> bool:
 
 
 def fetch(digests: Iterable[str]) -> str:
-    """Download the outputs with these digests from the DVC remote, and return why the cache still lacks some, or "".
+    """Download the outputs with these digests from the DVC remote. Return why some are missing ("and ..."), or "".
 
     `dvc fetch` is not used, because it reads the remote from the commit of the experiment, not from the checkout.
     """
@@ -87,14 +87,14 @@ def fetch(digests: Iterable[str]) -> str:
 
     missing = [digest for digest in digests if not cached_files(digest)]
     if missing and not has_remote():
-        return "is not in DVC's cache, and this checkout has no DVC remote"
+        return "and this checkout has no DVC remote"
     try:
         with dvc_repo() as repo:
             repo.cloud.pull([HashInfo("md5", digest) for digest in missing])  # of a folder: only the list of its files
             repo.cloud.pull([HashInfo("md5", md5) for digest in missing for md5 in _listed(digest).values()])
     except Exception as error:  # the client of each kind of remote has errors of its own
-        return f"is not in DVC's cache, and cannot be fetched ({str(error).rstrip('.')})"
-    return "" if all(map(cached_files, missing)) else "is neither in DVC's cache nor on the DVC remote"
+        return f"and cannot be fetched ({str(error).rstrip('.')})"
+    return "" if all(map(cached_files, missing)) else "and not on the DVC remote"
 
 
 def push() -> tuple[int, int]:
