@@ -35,9 +35,9 @@ def save_baseline() -> str:
     Results are not saved if their parameters or code differ from the last commit.
     """
     commit = head()
-    if why := _why_not_saved(commit, read_lock(project_root())):
+    if why := _why_not_saved(commit, read_lock()):
         return f"The results were not saved as experiment {NAME}: {why}"
-    if file_at(_saved_baseline(commit), LOCK) != (project_root() / LOCK).read_bytes():
+    if file_at(_saved_baseline(commit), LOCK) != Path(LOCK).read_bytes():
         _save(commit)
     return (
         f"The results were saved as experiment {NAME}. To return to them after another experiment: "
@@ -82,13 +82,13 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
     if SCORED not in lock:
         return f"stage {SCORED} has not run. Run `make repro`."
     sources, outs = all_sources(SCORED, lock), outputs(lock)
-    now, params = digests([*sources, *outs]), flatten(read_yaml(project_root() / PARAMS))
+    now, params = digests([*sources, *outs]), flatten(read_yaml(PARAMS))
     if stale := next(changes(SCORED, lock, params, now), ""):
         return f"{stale}. Run `make repro`."
     if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
         return f"{damaged[0]} differs from the output that {LOCK} recorded. Run `dvc checkout`, then `make repro`."
-    hidden = hidden_texts([params[key] for key in TEXTS if params.get(key) in sources], project_root())
-    if edited := edited_files([PARAMS, *sources.keys() - hidden], project_root()):
+    hidden = hidden_texts([params[key] for key in TEXTS if params.get(key) in sources])
+    if edited := edited_files([PARAMS, *sources.keys() - hidden]):
         return f"{edited[0]} differs from the last commit. {AS_EXPERIMENT}"
     committed = dependencies(lock_at(commit))
     if other := [text for text in hidden if committed.get(text) != sources[text]]:
@@ -103,7 +103,7 @@ def _save(commit: str) -> None:
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # leaves the index of the user unchanged
         git("read-tree", commit, **index)
-        saved = [path for path in RESULTS if (project_root() / path).exists()]
+        saved = [path for path in RESULTS if Path(path).exists()]
         git("-c", "core.excludesFile=/dev/null", "add", "--all", "--", *saved, **index)  # the user may ignore *.csv
         tree = git("write-tree", **index).decode().strip()
     experiment = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **AUTHOR).decode().strip()
@@ -116,25 +116,26 @@ def _saved_baseline(commit: str) -> str:
     return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
 
 
-def edited_files(paths: Iterable[str | Path], folder: Path) -> list[str]:
-    """Return the files at or below `paths` that git does not track or that differ from the last commit of `folder`."""
-    options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
-    here = "-C", str(folder)
+def edited_files(paths: Iterable[str | Path]) -> list[str]:
+    """Return the files at or below `paths` that git does not track or that differ from the last commit."""
+    options, here = ("--porcelain", "-z", "--no-renames", "--untracked-files=all"), ("-C", str(Path.cwd()))
     top = git(*here, "rev-parse", "--show-cdup").decode().strip()  # such as `../`, because git lists paths from there
     # without locks, because DVC and other stages may use git at the same time
     listed = git(*here, "--no-optional-locks", "status", *options, "--", *map(str, paths)).decode().split("\0")
-    return [os.path.relpath(folder / top / entry[3:], folder) for entry in listed if entry]
+    return [os.path.relpath(Path(top, entry[3:])) for entry in listed if entry]
 
 
-def hidden_texts(texts: Iterable[str], folder: Path) -> list[str]:
+def hidden_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts with files that git ignores, or that are behind a link or outside of the repository."""
     hidden = []
     for text in texts:
-        files = [file for file in (folder / text, *(folder / text).rglob("*")) if file.is_file() or file.is_symlink()]
+        files = [file for file in (Path(text), *Path(text).rglob("*")) if file.is_file() or file.is_symlink()]
         seen = set[str]()
         with contextlib.suppress(BukvaError):  # outside of the repository
-            listed = git("-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", text)
+            listed = git(
+                "-C", str(Path.cwd()), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", text
+            )
             seen.update(listed.decode().split("\0"))
-        if any(file.is_symlink() or os.path.relpath(file, folder) not in seen for file in files):
+        if any(file.is_symlink() or os.path.relpath(file) not in seen for file in files):
             hidden.append(text)
     return hidden

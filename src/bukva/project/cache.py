@@ -25,23 +25,18 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
         raise BukvaError(f"DVC: {' '.join(str(error).split()).rstrip('.')}.") from None
 
 
-def digests(paths: Iterable[str], folder: Path | None = None) -> dict[str, str]:
-    """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest "".
-
-    Paths are relative to `folder`, by default that of the project.
-    """
+def digests(paths: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest ""."""
     from dvc_data.hashfile.build import build
 
     def md5(path: str) -> str:
-        full = os.path.normpath(
-            (folder or project_root()) / path
-        )  # DVC does not resolve `..` but reads it as the name of a folder
+        full = os.path.normpath(Path.cwd() / path)  # DVC does not resolve `..` but reads it as the name of a folder
         if not Path(full).exists():
             return ""
         _, _, tree = build(repo.cache.local, full, repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
         return str(tree.hash_info.value)
 
-    with dvc_repo(folder) as repo:
+    with dvc_repo(Path()) as repo:
         return {path: md5(path) for path in paths}
 
 

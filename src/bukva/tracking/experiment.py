@@ -83,16 +83,16 @@ def few(names: Sequence[str]) -> list[str]:
 
 def _edited(texts: Sequence[str], commit: str) -> dict[str, str]:
     """Return a digest of each file of code or text that differs from `commit`, and of each text that git cannot see."""
-    here, committed = Path.cwd(), dependencies(lock_at(commit))
+    committed = dependencies(lock_at(commit))
     code = {dep for stage in stages().values() for dep in stage.deps if not dep.startswith("${")} - {*paths().values()}
     with contextlib.suppress(BukvaError):  # the stage does not run in a git repository
-        hidden = hidden_texts(texts, here)
+        hidden = hidden_texts(texts)
         edited = {
             path: sha256(Path(path)) if Path(path).is_file() else ""
-            for path in edited_files(code.union(texts).difference(hidden), here)
+            for path in edited_files(code.union(texts).difference(hidden))
         }
         is_recorded = not hidden or dvc_variable(STAGE) not in READERS  # DVC records a stage when it has ended
-        now = dependencies(read_lock()) if is_recorded else digests(hidden, here)
+        now = dependencies(read_lock()) if is_recorded else digests(hidden)
         return edited | {text: now.get(text, "") for text in hidden if now.get(text) != committed.get(text)}
     return {}
 
