@@ -11,14 +11,13 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 from bukva.core.params import read_yaml
 from bukva.core.schema import Params
+from bukva.core.words import few
 
 # relative to the running code, so that a queued experiment reads the dvc.yaml in its own copy of the project
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"
 
 # in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
 LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"
-
-MAX_NAMED = 3  # largest number of differences in a message
 
 _read = functools.cache(read_yaml)
 
@@ -95,16 +94,15 @@ def fingerprint(stage: str, params: Params) -> Fingerprint:
 
 
 def differences(before: Fingerprint, now: Fingerprint) -> str:
-    """Describe the first MAX_NAMED differences of two fingerprints, and count the rest; "" if there are none."""
+    """Describe the first differences of two fingerprints, and count the rest; "" if there are none."""
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     phrases = [
         f"{name} has changed"
         if "/" in name or name.endswith(".lock")
         else f"{name} was {before.get(name)} and is {now.get(name)}"
-        for name in names[:MAX_NAMED]
+        for name in names
     ]
-    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
-    return ", ".join([*phrases, *more])
+    return ", ".join(few(phrases))
 
 
 def _files(path: Path) -> list[Path]:

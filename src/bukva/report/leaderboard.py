@@ -8,7 +8,7 @@ from typing import Any
 from bukva.compare.comparison import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
-from bukva.core.words import count
+from bukva.core.words import count, few
 from bukva.report.comparison import COMMAND, costs, floor_line, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import show, signed, times_shown
 
@@ -61,7 +61,6 @@ def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SP
     lines = []
     for row in rows:
         setting, items = row.setting, [f"{key}={value}" for key, value in row.changed.items()]
-        more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
         chars = f"{quantity(setting.parameters)} parameters, {quantity(setting.chars_seen)} chars"
         lines.append(
             {
@@ -70,7 +69,7 @@ def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SP
                 "scores": [score_of(setting, split) for split in splits],
                 "verdict": verdict_of(row, board) if rows is board.texts[0] else (),
                 # if no parameter differs, the code does
-                "changed": [] if setting is board.baseline else items[:MAX_CHANGED] + more or ["code"],
+                "changed": [] if setting is board.baseline else few(items, MAX_CHANGED) or ["code"],
                 "cost": f"{chars}, {seconds_of(setting)} s",
             }
         )

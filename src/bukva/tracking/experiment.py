@@ -11,6 +11,7 @@ from bukva.core.files import dvc_variable, read_json, sha256
 from bukva.core.messages import shorten
 from bukva.core.params import flatten
 from bukva.core.schema import Params
+from bukva.core.words import few
 from bukva.project import baseline
 from bukva.project.baseline import edited_files, hidden_texts, lock_at, undo_command
 from bukva.project.cache import digests
@@ -24,7 +25,6 @@ READERS = "download", "clean"  # stages that read the user's files
 # splits that a stage reads, by kind of stage
 READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
 MAIN = "gpt"  # model whose training the run of an experiment in MLflow describes
-MAX_NAMED = 3  # maximum number of changes in a label, and of edited folders
 # what was known before a training that affects its rounding, by its names in numerics.json; backends add more to it
 NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 
@@ -59,7 +59,7 @@ def this_experiment(params: Params) -> dict[str, Any]:
         "commit": commit,
         "params": flat,
         "changed": changed,
-        "edited": few(folders),
+        "edited": few(folders),  # databases refuse long tags and names of runs
         "key": digest([name, commit, flat, *([edited] if edited else [])]),
     }
 
@@ -73,12 +73,6 @@ def _label(shown: str, params: Iterable[str], changed: Sequence[str], folders: S
         changes.append(brief if is_clear else change.removeprefix("train_"))
     changes += [f"edited {Path(folder).name}" for folder in folders]
     return f"{shown}: {', '.join(few(changes))}" if changes else shown
-
-
-def few(names: Sequence[str]) -> list[str]:
-    """Return MAX_NAMED names and the number of all others, because databases refuse long tags and names of runs."""
-    more = len(names) - MAX_NAMED
-    return [*names[:MAX_NAMED], f"{more} more"] if more > 0 else list(names)
 
 
 def _edited(texts: Sequence[str], commit: str) -> dict[str, str]:

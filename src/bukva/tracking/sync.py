@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
-from bukva.core.words import count
+from bukva.core.words import count, few
 from bukva.project.baseline import SCORED
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.experiment import MAIN, few
+from bukva.tracking.experiment import MAIN
 from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
 from bukva.tracking.store import (
