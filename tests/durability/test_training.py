@@ -12,6 +12,7 @@ from tiny import CPU as MACHINE
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
 
 from bukva.backends.group import ALONE, Group
+from bukva.core.processes import signals_call
 from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.durability.training import Durability, restore
 from bukva.training.run import Task, run_training, start
@@ -129,7 +130,7 @@ def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(che
 def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_all(checkpoints, number, status, capsys):
     checkpoints.seconds = 3600.0
     before, last, durability = signal.getsignal(number), Record(), Durability(checkpoints)
-    with durability.catch_signals():
+    with signals_call(durability.request_stop, number):
         send = Call(5, lambda *_: os.kill(os.getpid(), number))
         run(task(), callbacks=[send, durability, last])
         with pytest.raises(SystemExit) as second:

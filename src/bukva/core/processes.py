@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -99,13 +101,14 @@ def leave_running(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def sigterm_raises() -> Iterator[None]:
-    """Make SIGTERM raise SystemExit in the with block, so that the block can save its state."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def signals_call(handler: Callable[[int, FrameType | None], Any], *numbers: int) -> Iterator[None]:
+    """Let signals with these numbers call `handler` in the with block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def listen(port: int) -> socket.socket:

@@ -11,6 +11,7 @@ from types import FrameType
 
 from bukva.backends.group import Group
 from bukva.core.errors import BukvaError
+from bukva.core.processes import signals_call
 from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.models.base import Tensors
 from bukva.project.stages import Fingerprint
@@ -30,8 +31,9 @@ def trained(
     """
     checkpoints = Checkpoints(stage, fingerprint)
     durability = Durability(checkpoints)
+    catching = signals_call(durability.request_stop, signal.SIGINT, signal.SIGTERM)
     # only rank 0 saves checkpoints, so on other machines, a signal ends the process immediately
-    with durability.catch_signals() if task.group.is_on_leader_machine else contextlib.nullcontext():
+    with catching if task.group.is_on_leader_machine else contextlib.nullcontext():
         state = start(task)
         initial = state.weights()
         restore(state, checkpoints, task.group)
@@ -55,17 +57,8 @@ class Durability(Callback):
         self.signal = 0  # number of the first signal, or 0 if no signal was received
         self._saved_at = -math.inf
 
-    @contextlib.contextmanager
-    def catch_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM during the with block. A second signal ends the process immediately."""
-        before = {number: signal.signal(number, self._record) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _record(self, number: int, _: FrameType | None) -> None:
+    def request_stop(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal. A second one ends the process immediately."""
         if self.signal:
             sys.exit(128 + number)
         self.signal = number

@@ -19,6 +19,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ import psutil
 from bukva.core.errors import message_for, redact_text
 from bukva.core.files import atomic_file, project_root, write_text
 from bukva.core.machine import processor
-from bukva.core.processes import LOG, fails_within, leave_running, sigterm_raises, start_detached
+from bukva.core.processes import LOG, fails_within, leave_running, signals_call, start_detached
 from bukva.core.schema import Params
 from bukva.project.lock import LOCK, StageRecords, outputs
 from bukva.project.stages import stages, trained_models
@@ -336,7 +337,7 @@ def journal(
     sender = _start_sender(*live) if live and is_training else None
     status, why = "FINISHED", ""
     try:
-        with sigterm_raises():
+        with signals_call(lambda number, _: sys.exit(128 + number), signal.SIGTERM):
             yield log
     except BaseException as error:
         match error:
