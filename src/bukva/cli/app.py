@@ -48,18 +48,17 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line."""
     cli.call(_run)
 
 
 def _run() -> None:
     prepare_torch()
     os.chdir(project_root())  # the user may be in a folder below it
-    if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        is_clone = Path("dvc.yaml").is_file()
-        remedy = f"Run `git checkout HEAD {PARAMS}`." if is_clone else "Change to the folder of a clone of bukva."
-        raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")
-    if "--help" not in sys.argv:
+    if sys.argv[1:] and "--help" not in sys.argv:
+        if not PARAMS.exists():
+            is_clone = Path("dvc.yaml").is_file()
+            remedy = f"Run `git checkout HEAD {PARAMS}`." if is_clone else "Change to the folder of a clone of bukva."
+            raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")
         check_conflicts()
     app(prog_name="bukva")
 
@@ -293,7 +292,7 @@ def report() -> None:
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
-    made = journal_of(read_lock(project_root()))
+    made = journal_of(read_lock())
     if made and save_note(made, {}, {PAGE.name: PAGE.read_bytes()}):
         start_sync()
         print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.start['label']}")

@@ -24,8 +24,6 @@ _read = functools.cache(read_yaml)
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of dvc.yaml."""
-
     name: str
     kind: str  # data, training, report or publish
     sections: tuple[str, ...]  # sections of params.yaml that the stage reads

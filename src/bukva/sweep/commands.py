@@ -134,7 +134,6 @@ def status(
 
 
 def _sweep(name: str, plan: Sequence[str], address: str) -> Sweep:
-    """Return a sweep that starts from the checked-out commit."""
     if changed := git(*EDITED).decode().splitlines():
         raise BukvaError(
             f"{changed[0][3:]} differs from the last commit, but experiments start from a commit. Commit the file, or "

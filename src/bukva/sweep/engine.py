@@ -230,7 +230,6 @@ class Reporter:
         """Do nothing when the sweep starts."""
 
     def should_report(self, _: Sequence[Any], done: bool = False) -> bool:
-        """Return whether Tune should call `report` now."""
         return done or time.monotonic() - self._at > REPORT_SECONDS
 
     def report(self, trials: Sequence[Any], done: bool, *_: str) -> None:
@@ -281,7 +280,6 @@ def table_of(sweep: str | None = None) -> Table:
 
 
 def driver_lock(sweep: str) -> FileLock:
-    """Return the lock that the driver of a sweep holds."""
     return FileLock(_file(sweep, "lock"))
 
 

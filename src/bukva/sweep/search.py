@@ -81,7 +81,6 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _suggest(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, list[str]]:
-    """Let Optuna choose a value for each setting."""
     settings = []
     for override in space:
         key, value = override.key_or_group, cast("Any", override.value())

@@ -250,7 +250,6 @@ def _unique_label(store: Store, start: Event, runs: "Mapping[str, Run]", numeric
 
 
 def _create_stage_run(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run") -> "Run":
-    """Create the run of a stage execution below the run of its experiment."""
     siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == start["stage"]]
     number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
     shown = parent.info.run_name.partition(":")[0]
@@ -315,15 +314,14 @@ def _update_parent(store: Store, start: Event, parent_id: str) -> None:
     parent = runs[parent_id]
     below = [run for run in runs.values() if run.data.tags.get(PARENT) == parent_id]
     newest = max(below, key=lambda run: run.info.start_time)
-    _set_status(store, parent.info.run_id, newest.info.status, newest.info.end_time)
+    _set_status(store, parent_id, newest.info.status, newest.info.end_time)
     text, tags = _description(start, below, parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
-        store.log(parent.info.run_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
+        store.log(parent_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
 def _description(start: Event, runs: "Iterable[Run]", metrics: Mapping[str, float]) -> str:
-    """Describe an experiment in Markdown."""
-    lines = list[str]()
+    lines = list[str]()  # in Markdown
     if start["commit"]:
         changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start["edited"]])
         commit = f"commit `{start['commit'][:7]}`"
@@ -336,7 +334,7 @@ def _description(start: Event, runs: "Iterable[Run]", metrics: Mapping[str, floa
         tags = [run.data.tags for run in runs if run.info.status == "FINISHED" and run.data.tags.items() >= made]
         if tags:
             lines.append(f"{how}: {', '.join(sorted({each['bukva.stage'] for each in tags}))}.")
-    return "  \n".join(lines)  # in Markdown, two spaces at the end of a line are a line break
+    return "  \n".join(lines)  # two spaces at the end of a line are a line break
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
