@@ -53,7 +53,6 @@ EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the ru
 }
 # tags of runs: `key` of the experiment, and of a stage's run, `id` of the journal and run of the experiment
 KEY, JOURNAL, PARENT = "bukva.key", "bukva.journal", "mlflow.parentRunId"
-MAX_NAME_CHARS = 250  # of the name of a run, in PostgreSQL
 
 
 # ---- the URI, and errors without passwords

@@ -28,18 +28,7 @@ from bukva.text.ids import bits
 from bukva.tracking.experiment import MAIN
 from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
-from bukva.tracking.store import (
-    JOURNAL,
-    KEY,
-    MAX_NAME_CHARS,
-    PARENT,
-    Store,
-    connect,
-    errors_in_one_line,
-    explain,
-    lock,
-    store_name,
-)
+from bukva.tracking.store import JOURNAL, KEY, PARENT, Store, connect, errors_in_one_line, explain, lock, store_name
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Run
@@ -50,6 +39,7 @@ LATER = "BUKVA_SYNC_LATER"  # set where several machines would write to one SQLi
 ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
+MAX_NAME_CHARS = 250  # of the name of a run, in PostgreSQL
 SYNCED = "bukva.synced"  # tag of a stage's run: number of bytes of the journal that were sent
 NUMERICS = "bukva.numerics"  # tag of an experiment's run: what affected the rounding of the training it describes
 # Tags of a run: its description, and of an experiment's run, the digest of the last description that bukva wrote
