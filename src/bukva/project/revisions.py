@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -150,10 +150,10 @@ def experiment_ref(commit: str, name: str) -> str:
     return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
 
 
-def _unique_names(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _unique_names(keys: Set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Name experiments, given by DVC's name and the starting commit: NAME@COMMIT if several have a name."""
-    n_of = Counter(name for name, _ in {*keys})
-    digits = next(n for n in count(DIGITS) if len({(name, start[:n]) for name, start in keys}) == len({*keys}))
+    n_of = Counter(name for name, _ in keys)
+    digits = next(n for n in count(DIGITS) if len({(name, start[:n]) for name, start in keys}) == len(keys))
     return {(name, start): f"{name}@{start[:digits]}" if n_of[name] > 1 else name for name, start in keys}
 
 
@@ -161,8 +161,8 @@ def experiments() -> list[Revision]:
     """Return all finished DVC experiments of all starting commits, sorted by name."""
     printed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").decode()
     commits = {(match[3], match[1] + match[2]): match[4] for match in EXPERIMENT.finditer(printed)}
-    names = _unique_names(commits)
-    return [Revision(names[key], commits[key], start, name) for key in sorted(commits) for name, start in [key]]
+    names = _unique_names(commits.keys())
+    return [Revision(names[name, start], commit, start, name) for (name, start), commit in sorted(commits.items())]
 
 
 def resolve(name: str) -> Revision:

@@ -213,8 +213,7 @@ def machine_fault(probes: Sequence[Path], pins: Path) -> str:
             f"{host} does not see this project's folder {hidden[0]}. A cluster needs shared storage: clone the project "
             "into a folder that all its machines mount at the same path."
         )
-    faults = [f"{host}: {wrong}. Install the versions in its {pins.name}." for wrong in wrong_packages(pins)]
-    return next(iter(faults), "")
+    return next((f"{host}: {wrong}. Install the versions in its {pins.name}." for wrong in wrong_packages(pins)), "")
 
 
 # ---- the table of trials
