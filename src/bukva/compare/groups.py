@@ -189,9 +189,7 @@ def stage_seconds(result: Result, model: str, trainings: Sequence[Journal]) -> f
 
 def check_has(result: Result, model: str, split: str) -> None:
     """Raise a BukvaError if a result has no scores of `model` on `split`."""
-    name, texts = result.revision.name, result.about["text"]
-    # an older result may have a model that no longer exists
-    models = [known for known in result.about["models"] if known in trained_models()]
+    name, texts, models = result.revision.name, result.about["text"], result.about["models"]
     if model not in models:
         raise BukvaError(f"{name} has no model {model}. Use {' or '.join(models)}.")
     if split not in texts:

@@ -169,14 +169,10 @@ def _lines() -> list[str]:
     return longer
 
 
-def _append(event: str, values: Mapping[str, Any]) -> Ledger:
-    """Append a line to the ledger file, and return the new ledger."""
+def _append(event: str, values: Mapping[str, Any]) -> None:
     lines = [*_lines(), json.dumps({"event": event, **values}, ensure_ascii=False)]
     for path in (COPY, FILE):
         write_text(project_root() / path, "".join(f"{line}\n" for line in lines))
-    ledger = read_ledger()
-    assert ledger is not None
-    return ledger
 
 
 # ---- commands
@@ -220,7 +216,8 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
         "(--level)."
     )
     trained = _trained(_with_seeds(baseline, LOOKS[-1], print_line), LOOKS[-1])
-    return _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
+    _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
+    return Ledger(level, model, trained)
 
 
 def begins_with(ledger: Ledger, name: str) -> bool:

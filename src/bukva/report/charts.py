@@ -82,8 +82,8 @@ def differences(rows: pd.DataFrame, trainings: pd.DataFrame) -> Spec:
     return to_spec(chart.properties(height=2 * ROW * len(rows)), "Differences from the baseline with 95 % intervals.")
 
 
-def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
-    """Draw a dot plot with one line per label, in the order of the rows. The x axis has the title `title`.
+def scores(rows: pd.DataFrame) -> Spec:
+    """Draw the scores of models on val, one line per label, in the order of the rows.
 
     The columns are `label`, `colour`, `bits`, and `low` and `high`, the interval that a gray bar spans.
     """
@@ -92,13 +92,13 @@ def dots(rows: pd.DataFrame, title: str, description: str) -> Spec:
     lines = base.mark_rule(color=COLORS["counted"], opacity=0.5, strokeWidth=3).encode(
         x=alt.X("low:Q", title=""), x2="high:Q"
     )
-    scale = alt.Scale(zero=False, nice=False, padding=12)
+    scale, axis = alt.Scale(zero=False, nice=False, padding=12), alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
+        x=alt.X("bits:Q", scale=scale, title=f"{BITS} on val", axis=axis),
         color=alt.Color("colour:N", scale=None, legend=None),
         tooltip=tooltips(rows),
     )
-    return to_spec((lines + points).properties(height=ROW * len(labels)), description)
+    return to_spec((lines + points).properties(height=ROW * len(labels)), f"Scores of {len(rows)} models on val.")
 
 
 def curves(points: pd.DataFrame) -> dict[str, Spec]:

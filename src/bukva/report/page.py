@@ -85,7 +85,7 @@ def attention(model: str) -> dict[str, Any]:
     """Return what `bukva attention` wrote for the page, or {} if it studied no GPT whose weights have this digest."""
     file = project_root() / STUDY
     study = read_json(file) if file.exists() else {}
-    return dict(study.get("page", {})) if study.get("digest") == model else {}
+    return dict(study["page"]) if study.get("digest") == model else {}
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:

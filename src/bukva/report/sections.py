@@ -26,7 +26,7 @@ from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelt
 from bukva.report.terminal import better_or_worse, cells, headline, percent, signed
 from bukva.scoring.rows import Row, rows_of
 from bukva.text.collection import MISSING
-from bukva.text.ids import Nats, bits, load_splits
+from bukva.text.ids import bits, load_splits
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import load_tokenizer
 
@@ -150,14 +150,13 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
         (low, high), own = _interval(experiment, key), row.bits[SPLIT]
         label = f"{own:z.3f} {row.label}"
         scores.append({"label": label, "colour": experiment.colors[key], "bits": own, "low": low, "high": high})
-    described = f"Scores of {len(scores)} models on {SPLIT}."
     return {
         "headline": headline(experiment.table),
         "prompt": sample["read"].lstrip(),
         "written": sample["written"][:300],
         "header": ["model", *splits],
         "rows": [[row.label, *cells(row, splits)] for row in experiment.rows.values()],
-        "chart": charts.dots(pd.DataFrame(scores), f"{charts.BITS} on {SPLIT}", described),
+        "chart": charts.scores(pd.DataFrame(scores)),
         "baseline": _against_baseline(experiment.result),
     }
 
@@ -264,10 +263,13 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     learned = "network" if "network" in experiment.table else "gpt"
     labels = {name: experiment.rows[name].label for name in (counted, learned, "gpt")}
     model = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
-    lead = leads(scores.nats(counted, SPLIT), scores.nats(learned, SPLIT), experiment.cleaning["symbols"])
+    nats = {name: scores.nats(name, SPLIT) for name in labels}
+    lead = bits(1.0) * (nats[counted].astype(np.float64) - nats[learned])
+    worse_than_chance = np.minimum(nats[counted], nats[learned]) > np.log(experiment.cleaning["symbols"])
+    lead[worse_than_chance] = np.nan
     better, worse, below = (float(np.mean(each)) for each in (lead >= 0, lead < 0, np.isnan(lead)))
     work, shown = passage(experiment.text, scores.chars[SPLIT], PASSAGE)
-    costs = pd.DataFrame({label: bits(1.0) * scores.nats(name, SPLIT)[shown] for name, label in labels.items()})
+    costs = pd.DataFrame({label: bits(1.0) * nats[name][shown] for name, label in labels.items()})
     notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
     return {
@@ -277,16 +279,6 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
         "work": work_label(scores.works[work].name),
         "parts": list(zip(experiment.text[shown], classes, notes, strict=True)),
     }
-
-
-def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
-    """Return by how many bits a network (losses `learned`) beats n-grams (losses `counted`) on each character.
-
-    NaN: both are worse than a uniform guess among `n_symbols` characters.
-    """
-    lead = bits(1.0) * (counted.astype(np.float64) - learned)
-    lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
-    return lead
 
 
 def passage(text: str, chars: npt.NDArray[np.int64], length: int) -> tuple[int, slice]:
@@ -309,20 +301,17 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
     """Return a table of the splits, and charts of their composition."""
     cleaning, author = experiment.cleaning, experiment.result.author_word
     split: dict[str, Any] = read_json(experiment.folder / paths()["split_report"])
-    chosen = experiment.result.params["split"]  # not parsed, because older results have other parameters
-    # older results have two tables, for the text before and after the removal of duplicates
-    seen = {name: part["in_train"].get("after", part["in_train"]) for name, part in split.items() if name != "train"}
+    chosen = experiment.result.params["split"]
     rows = [["characters", *(f"{part['chars']:,}" for part in split.values())]]
-    for n in next(iter(seen.values()), {}):
-        shares = (percent(seen[name][n]) if name in seen else "" for name in split)
+    for n in split[SPLIT]["in_train"]:
+        shares = (percent(part["in_train"][n]) if name != "train" else "" for name, part in split.items())
         rows.append([f"windows of {n} characters that occur in train", *shares])
     composed = {author: _composition(split, "authors", "author")}
     composed["category"] = _composition(split, "categories", "category")
     return {
         "intro": f"{count(cleaning['works'], 'work')}, {count(cleaning['chars'], 'character')} and "
-        f"{count(cleaning['symbols'], 'different character')} after cleaning with the "
-        f"rule set {cleaning['rule_set']}. Split parameters: "
-        f"strategy={chosen['strategy']}, duplicates={chosen['duplicates']}.",
+        f"{count(cleaning['symbols'], 'different character')} after cleaning with the rule set {cleaning['rule_set']}. "
+        f"Split parameters: strategy={chosen['strategy']}, duplicates={chosen['duplicates']}.",
         "header": ["measure", *split],
         "rows": rows,
         "chart": {

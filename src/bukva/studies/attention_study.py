@@ -312,12 +312,8 @@ def leak(
 ) -> dict[str, Any]:
     """Train a small GPT with the causal mask and without it, from the same initial weights on the same batches.
 
-    Without the mask, position t sees its target t + 1, so the loss falls to nearly zero, even on held-out text. To
-    generate text, a model must predict the character after the window, which the unmasked model does worse.
-
-    Return the shape of the small GPT, the `steps` after which val was scored, and the losses of the models `masked` and
-    `unmasked` in bits per character: `in_sight` for targets inside the windows, at each of `steps`, and `out_of_sight`
-    for the targets right after the windows, after the last update.
+    Return the losses of the models `masked` and `unmasked` in bits per character: `in_sight` for targets inside the
+    windows, at each of `steps`, and `out_of_sight` for the targets right after the windows, after the last update.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -357,9 +353,8 @@ KEYS, DRAWS = 64, 2000  # number of keys per query, number of queries
 def scale_table() -> list[dict[str, Any]]:
     """Compute attention weights of random queries and keys, with and without dividing the scores by √hs.
 
-    Their components have variance 1. Return for each head size and kind of scores: the `variance` of the scores, and
-    the largest weight (`peak`) and the `entropy` in nats (at most ln 64) of the weights of a query, averaged over
-    queries.
+    Their components have variance 1. Return for each head size and kind of scores the largest weight (`peak`) and the
+    `entropy` in nats (at most ln 64) of the weights of a query, averaged over queries.
     """
     rows = []
     for hs in HEAD_SIZES:
@@ -368,6 +363,6 @@ def scale_table() -> list[dict[str, Any]]:
         raw = (q @ k.mT)[:, 0]  # (DRAWS, KEYS)
         for name, scores in ((RAW, raw), (SCALED, raw * hs**-0.5)):
             weights = attention_weights(scores)
-            row = {"variance": scores.var(), "peak": weights.amax(-1).mean(), "entropy": entropy(weights).mean()}
-            rows.append({"head_size": hs, "scores": name, **{of: float(value) for of, value in row.items()}})
+            peak, spread = weights.amax(-1).mean(), entropy(weights).mean()
+            rows.append({"head_size": hs, "scores": name, "peak": float(peak), "entropy": float(spread)})
     return rows
