@@ -73,7 +73,7 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
         known(name, changes)
     board = leaderboard("HEAD", "gpt")
     [[row]] = board.texts
-    assert row.setting.other_names == ["other seed of samples", "the same"]
+    assert row.setting.all_names == [row.setting.name, "other seed of samples", "the same"]
     said = sentences(board)
     assert (
         "other seed of samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said

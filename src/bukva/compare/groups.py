@@ -90,10 +90,9 @@ class Setting:
         return [member.names[0] for member in self.members]
 
     @property
-    def other_names(self) -> list[str]:
-        """Names of all experiments that use one of the trainings, except `names[0]`."""
-        names = dict.fromkeys(name for member in self.members for name in member.names)
-        return [name for name in names if name != self.names[0]]
+    def all_names(self) -> list[str]:
+        """Names of all experiments that use one of the trainings."""
+        return list(dict.fromkeys(name for member in self.members for name in member.names))
 
     @property
     def parameters(self) -> int:

@@ -32,7 +32,6 @@ def floor(family: str, split: str, groups: Iterable[Setting] = (), without: Coll
 
 
 def floors(settings: Collection[Setting], split: str) -> dict[str, Floor]:
-    """Return the floor of each recipe family of `settings`."""
     return {family: floor(family, split, settings) for family in {setting.family for setting in settings}}
 
 

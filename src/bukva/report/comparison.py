@@ -18,7 +18,7 @@ from bukva.core.words import count
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.project.stages import trained_models
-from bukva.report.terminal import DIGITS, show
+from bukva.report.terminal import DIGITS, Cells, show
 from bukva.tracking.journal import journal_of, save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
@@ -28,10 +28,7 @@ MOST_DIGITS = 9  # maximum number of decimal places of bits
 
 
 def show_and_save(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons of settings with a setting A, and save each verdict in the MLflow run of the other setting.
-
-    If the run is not in this project, a line says so.
-    """
+    """Print comparisons of settings with a setting A, and save each verdict in the MLflow run of the other setting."""
     print_comparisons(comparisons, as_json)
     missing = [comparison.b.name for comparison in comparisons if not _save_verdict(comparison)]
     if len(missing) < len(comparisons):
@@ -51,7 +48,6 @@ def _save_verdict(comparison: Comparison) -> bool:
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
-    """Print comparisons as tables and sentences, or as JSON."""
     if as_json:
         print(json.dumps(list(map(to_json, comparisons)), ensure_ascii=False, indent=2))
         return
@@ -60,7 +56,7 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
         show(title, *table(comparison), [*sentences(comparison), ""])
 
 
-def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+def table(comparison: Comparison) -> Cells:
     """Return the header and the rows of a table with the scores, the costs and the differing parameters of A and B."""
     a, b = comparison.a, comparison.b
     rows = [
@@ -218,7 +214,6 @@ def markdown(comparison: Comparison) -> str:
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as a dictionary for JSON output."""
     return {
         "a": _setting_json(comparison.a, comparison.split),
         "b": _setting_json(comparison.b, comparison.split),

@@ -10,7 +10,7 @@ from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
 from bukva.core.words import count, few
 from bukva.report.comparison import COMMAND, costs, floor_line, more_seeds, score_of, seconds_of, settings_line
-from bukva.report.terminal import show, signed, times_shown
+from bukva.report.terminal import Cells, show, signed, times_shown
 
 MAX_CHANGED = 4  # number of changed parameters that a row lists
 
@@ -64,7 +64,7 @@ def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SP
         chars = f"{quantity(setting.parameters)} parameters, {quantity(setting.chars_seen)} chars"
         lines.append(
             {
-                "names": [setting.names[0], *setting.other_names],
+                "names": setting.all_names,
                 "n_seeds": len(setting.seeds),
                 "scores": [score_of(setting, split) for split in splits],
                 "verdict": verdict_of(row, board) if rows is board.texts[0] else (),
@@ -76,9 +76,7 @@ def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SP
     return lines
 
 
-def table(
-    board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
-) -> tuple[list[str], list[list[str]]]:
+def table(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)) -> Cells:
     """Return the header and the cells of the table that the terminal shows."""
     lines = as_text(board, rows, splits)
     compared = ["against the baseline"] if lines[0]["verdict"] else []
@@ -93,10 +91,7 @@ def table(
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """Return a row's difference from the baseline and its verdict, such as ("-0.031", "better").
-
-    Without a comparison, they are "" and "baseline" or "not compared".
-    """
+    """Return the difference from the baseline and the verdict, such as ("-0.031", "better") or ("", "baseline")."""
     if row.comparison:
         return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
     return "", "baseline" if row.setting is board.baseline else "not compared"
@@ -169,7 +164,7 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
         "other_texts": texts[1:],
         "choice": winner
         and {
-            "best": list(winner.best.names),
+            "best": winner.best.names,
             "n_settings": winner.n_settings,
             "expected_luck": winner.luck,
             "fresh_seeds": list(winner.unused_seeds),
@@ -184,7 +179,7 @@ def _row_json(row: Row, splits: Sequence[str]) -> dict[str, Any]:
     setting = row.setting
     return {
         "experiments": setting.names,
-        "also": [name for name in setting.other_names if name not in setting.names],
+        "also": [name for name in setting.all_names if name not in setting.names],
         "changed": row.changed,
         **{split: setting.scores(split) for split in splits},
         **costs(setting),

@@ -97,7 +97,6 @@ def work_label(name: str) -> str:
 
 
 def cards(experiment: Experiment) -> list[Card]:
-    """Return the headline numbers of a result."""
     gpt, counted = experiment.rows["gpt"], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
     gain, seconds = gpt.bits[SPLIT] - counted.bits[SPLIT], experiment.seconds["gpt"]
@@ -176,7 +175,6 @@ def _against_baseline(result: Result) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Return charts of the loss curves of all models."""
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
         for name, curve in experiment.curves.items()
@@ -189,7 +187,6 @@ def losses(experiment: Experiment) -> dict[str, charts.Spec]:
 
 # ---- samples
 
-HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # maximum number of characters of val that the samples are compared with
 N_PIECES = 20  # number of pieces of val, if val is longer than MOST_HUMAN
 
@@ -226,7 +223,7 @@ def samples(experiment: Experiment) -> dict[str, Any]:
         "If a model has a larger fraction of n-grams from train than this text, the model copies. If it has many more "
         "new words, it produces noise.",
         "header": ["text", "longest copy, characters", "new words", *(f"{n}-grams in train" for n in LENGTHS)],
-        "rows": [*rows[::-1], _row(HUMAN, of_people)],
+        "rows": [*rows[::-1], _row("people (val)", of_people)],
     }
 
 
@@ -268,7 +265,7 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     worse_than_chance = np.minimum(nats[counted], nats[learned]) > np.log(experiment.cleaning["symbols"])
     lead[worse_than_chance] = np.nan
     better, worse, below = (float(np.mean(each)) for each in (lead >= 0, lead < 0, np.isnan(lead)))
-    work, shown = passage(experiment.text, scores.chars[SPLIT], PASSAGE)
+    work, shown = passage(experiment.text, scores.chars[SPLIT])
     costs = pd.DataFrame({label: bits(1.0) * nats[name][shown] for name, label in labels.items()})
     notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
@@ -281,15 +278,12 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def passage(text: str, chars: npt.NDArray[np.int64], length: int) -> tuple[int, slice]:
-    """Choose at most `length` characters of the longest work, after its first line if its first half has a line end.
-
-    `chars` is the number of characters of each work. Return the index of the work, and the characters.
-    """
+def passage(text: str, chars: npt.NDArray[np.int64]) -> tuple[int, slice]:
+    """Return the index of the longest work, and a passage of it; `chars` is the number of characters of each work."""
     work = int(chars.argmax())
     start, n = int(chars[:work].sum()), int(chars[work])
-    first = text.find("\n", start, start + n // 2) + 1 or start
-    return work, slice(first, min(first + length, start + n))
+    first = text.find("\n", start, start + n // 2) + 1 or start  # the first line may be incomplete
+    return work, slice(first, min(first + PASSAGE, start + n))
 
 
 # ---- corpus

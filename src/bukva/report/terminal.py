@@ -12,6 +12,7 @@ from bukva.project.stages import trained_models
 from bukva.scoring.rows import Row, rows_of
 
 DIGITS = 3  # decimal places of bits
+Cells = tuple[list[str], list[list[str]]]  # of a table: its header, and its rows
 SPLIT = "val"  # the split of the sentences; scores on test are only shown on request, and every display is counted
 
 
@@ -49,9 +50,7 @@ def _widths(lines: Iterable[Sequence[str]], room: int) -> list[int | None]:
     return [*widths]
 
 
-def table(
-    scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
-) -> tuple[list[str], list[list[str]]]:
+def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool = False) -> Cells:
     """Return the header and the rows of a table with the scores of a run, from the content of reports/scores.json.
 
     By default, the rows are the bigram, the best n-gram model and the GPT.

@@ -103,10 +103,7 @@ def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """Return the (G,) differences `sums` of G >= 2 units as bits per character, with the error from the choice of text.
-
-    The jackknife estimates the variance.
-    """
+    """Return (G,) differences of G >= 2 units in bits per character, with the error from the choice of the text."""
     G, total, n = len(units), sums.sum(), units.chars.sum()
     difference = total / n
     without = (total - sums) / (n - units.chars)  # (G,): difference on all other units
