@@ -126,10 +126,7 @@ class Setting:
 
 
 def groups(results: Iterable[Result], model: str) -> list[Setting]:
-    """Group results that differ only in the seed of `model`, in the order of their first results.
-
-    Results that are incomplete or have no scores of `model` are skipped.
-    """
+    """Group the complete results with scores of `model` that differ only in its seed, in the order of first results."""
     by_key: dict[str, dict[tuple[int, str], list[Result]]] = {}
     for result in results:
         if result.is_complete and f"{model}/val.npy" in result.scores:

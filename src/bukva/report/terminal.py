@@ -51,10 +51,7 @@ def _widths(lines: Iterable[Sequence[str]], room: int) -> list[int | None]:
 
 
 def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool = False) -> Cells:
-    """Return the header and the rows of a table with the scores of a run, from the content of reports/scores.json.
-
-    By default, the rows are the bigram, the best n-gram model and the GPT.
-    """
+    """Return a table of the bigram, the best n-gram model and the GPT, or of `everything` in reports/scores.json."""
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
     shown = [by_key[key] for key in (by_key if everything else ("bigram", scores["best_counted"], "gpt"))]

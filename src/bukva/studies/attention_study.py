@@ -122,13 +122,11 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 
 
 def averaging_kernel(heads: Tensor) -> Kernel:
-    """Return a kernel in which the heads that are True in `heads` (nh,) average all visible positions.
-
-    The average is the softmax of scores that are all zero, as in the lecture notes.
-    """
+    """Return a kernel in which the heads that are True in `heads` (nh,) average all visible positions."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
         T, S = q.shape[-2], k.shape[-2]
+        # as in the lecture notes, the average is the softmax of scores that are all zero
         uniform = attention_weights(q.new_zeros(T, S), causal_mask(T, S, q.device) if causal else None)
         y, _ = explain(q, k, v, causal=causal, dropout=dropout)
         return torch.where(heads[:, None, None], uniform @ v, y)
