@@ -1,7 +1,6 @@
 """The GPT: equal to a GPT with loops, causal, equal with and without a cache, and as large as the formula says."""
 
 import dataclasses
-import math
 
 import pytest
 import torch
@@ -136,13 +135,6 @@ def test_the_default_options_are_those_of_the_lecture_notes():
     assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off, hashed_ngrams=()) == CONFIG
 
 
-def test_without_its_mask_each_position_sees_its_target():
-    model, x = gpt(causal=False), ids(B, T)
-    changed = x.clone()
-    changed[:, -1] = (x[:, -1] + 1) % V
-    assert ((model(changed) - model(x)).abs().amax(-1) > 1e-6).all()
-
-
 @every_option
 def test_a_text_in_pieces_has_the_same_logits(options):
     model, x = gpt(**options), ids(B, T)
@@ -159,17 +151,6 @@ def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
     model(ids(1, T), caches)
     with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
         model(ids(1, 1), caches)
-
-
-def cross_entropy(model, x):
-    return F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
-
-
-def test_an_untrained_gpt_scores_as_the_uniform_distribution():
-    torch.manual_seed(5)
-    model = GPT(GPTConfig(vocab_size=76, n_layer=4, n_head=4, n_embd=128, block_size=64, dropout=0.0))
-    x = torch.randint(76, (16, 65), generator=torch.Generator().manual_seed(6))
-    assert cross_entropy(model, x).item() == pytest.approx(math.log(76), abs=0.05)
 
 
 def drops_a_quarter(whole, dropped):
