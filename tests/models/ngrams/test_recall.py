@@ -1,9 +1,4 @@
-"""N-gram lookups, compared with the formulas; and leave-one-out, compared with counting again without one occurrence.
-
-As in bukva.models.ngrams.kneser_ney, leaving out an occurrence changes the counts, but not the discounts.
-"""
-
-from collections import Counter, defaultdict
+"""N-gram lookups, compared with the formulas; leave-one-out, compared with counting again without one occurrence."""
 
 import numpy as np
 import pytest
@@ -21,56 +16,11 @@ def windows(ids, starts, length):
     return np.array([ids[start : start + length] for start in starts], np.int64)
 
 
-class Recount:
-    """p(w | h) at a position of train, as if the id at this position had not been counted."""
-
-    def __init__(self, train, vocab_size):
-        self.train, self.vocab_size = list(train), vocab_size
-        whole = Witness(self.train, vocab_size)
-        self.discount = {
-            (length, is_longest): Witness.discounts(whole.counts(length, is_longest))
-            for length in range(1, 10)
-            for is_longest in (False, True)
-        }
-
-    def counts(self, length, left_out):
-        """Return the counts and the continuation counts of grams, without the gram that ends at `left_out`."""
-        counts, before = Counter(), defaultdict(list)
-        for i in range(len(self.train) - length + 1):
-            gram = tuple(self.train[i : i + length])
-            counts[gram] += 1
-            before[gram].append(self.train[i - 1] if i else "start")
-        first = left_out - length + 1
-        if first >= 0:
-            gram = tuple(self.train[first : left_out + 1])
-            counts[gram] -= 1
-            before[gram].remove(self.train[first - 1] if first else "start")
-        return counts, {gram: len(set(ids)) for gram, ids in before.items()}
-
-    def distribution(self, position, order):
-        """Return the (V,) probabilities of the id at a position."""
-        p = [1 / self.vocab_size] * self.vocab_size
-        for length in range(1, min(order, position + 1) + 1):
-            h = tuple(self.train[position - length + 1 : position])
-            counts = self.counts(length, position)[length < order]
-            counts = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h and count}
-            if not counts:
-                continue
-            discount, total = self.discount[length, length == order], sum(counts.values())
-            freed = sum(map(discount, counts.values()))
-            left = [counts.get(w, 0) - discount(counts.get(w, 0)) for w in range(self.vocab_size)]
-            p = [(count + freed * shorter) / total for count, shorter in zip(left, p, strict=True)]
-        return p
-
-    def seen(self, position, max_order):
-        """Return (2, K) counts of the contexts before a position: occurrences, and different ids that follow."""
-        seen = np.zeros((2, max_order))
-        for n in range(min(max_order, position + 1)):
-            h = tuple(self.train[position - n : position])
-            counts = self.counts(n + 1, position)[0]
-            followers = [count for gram, count in counts.items() if gram[:-1] == h and count]
-            seen[:, n] = sum(followers), len(followers)
-        return seen
+def seen(witness, before, max_order):
+    """Return the counts of the contexts that end here: occurrences, and different ids that follow; 0 for none."""
+    followers = [witness.followers(tuple(before[len(before) - n :])) for n in range(min(max_order, len(before) + 1))]
+    followers += [{}] * (max_order - len(followers))
+    return [[sum(each.values()) for each in followers], [len(each) for each in followers]]
 
 
 @st.composite
@@ -92,13 +42,8 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
     for t in range(n_positions):
         context = window[: len(window) - n_positions + t + 1]
         for r, order in enumerate(orders):
-            h = tuple(context[max(len(context) - order + 1, 0) :])
-            expected = [witness.probability(w, h, is_longest=len(h) == order - 1) for w in range(V)]
-            np.testing.assert_allclose(result.probabilities[0, t, r], expected, **NEAR)
-        for n in range(min(orders[-1], len(context) + 1)):
-            h = context[len(context) - n :]
-            followers = [train[i + n] for i in range(len(train) - n) if train[i : i + n] == h]
-            assert result.seen[0, t, :, n].tolist() == [len(followers), len(set(followers))]
+            np.testing.assert_allclose(result.probabilities[0, t, r], witness.distribution(context, order), **NEAR)
+        assert result.seen[0, t].tolist() == seen(witness, context, orders[-1])
 
 
 @pytest.mark.parametrize("leave_out", [False, True])
@@ -125,19 +70,19 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
     window = [*[NO_ID] * max(0, n_before - start), *train[max(0, start - n_before) :]]
     model = KneserNey.count(np.array(train, np.uint8), V, orders[-1])
     result = model.lookup(np.array([window]), orders, n_positions, leave_out=True)
-    recount = Recount(train, V)
     for t, position in enumerate(range(len(train) - n_positions, len(train))):
+        witness = Witness(train, V, left_out=position)
         for r, order in enumerate(orders):
-            expected = recount.distribution(position, order)
+            expected = witness.distribution(train[:position], order)
             np.testing.assert_allclose(result.probabilities[0, t, r], expected, **NEAR)
-        assert result.seen[0, t].tolist() == recount.seen(position, orders[-1]).tolist()
+        assert result.seen[0, t].tolist() == seen(witness, train[:position], orders[-1])
 
 
 def test_it_is_left_out_where_discounts_are_estimated():
     V, train, orders = 5, skewed(307, 5), [2, 5]
     result = KneserNey.count(train, V, orders[-1]).lookup(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
-    recount = Recount(train.tolist(), V)
     for position in (1, 5, 59):
+        witness = Witness(train.tolist(), V, left_out=position)
         for r, order in enumerate(orders):
-            expected = recount.distribution(position, order)
+            expected = witness.distribution(train[:position].tolist(), order)
             np.testing.assert_allclose(result.probabilities[0, position - 1, r], expected, **NEAR)

@@ -7,36 +7,45 @@ import numpy as np
 
 
 class Witness:
-    """p(w | h) by equations 24 to 26 of the paper; grams and contexts are tuples of ids."""
+    """p(w | h) by equations 24 to 26 of the paper; grams and contexts are tuples of ids.
 
-    def __init__(self, train, vocab_size):
-        self.train, self.vocab_size = tuple(train), vocab_size
+    The id of train at position `left_out` is not counted. As in bukva, this does not change the discounts.
+    """
+
+    def __init__(self, train, vocab_size, left_out=None):
+        self.train, self.vocab_size, self.left_out = tuple(train), vocab_size, left_out
 
     def nats(self, ids, order):
-        contexts = [tuple(ids[max(i - order + 1, 0) : i]) for i in range(len(ids))]
-        return [
-            -math.log(self.probability(w, h, is_longest=len(h) == order - 1))
-            for w, h in zip(ids, contexts, strict=True)
-        ]
+        return [-math.log(self.distribution(ids[:i], order)[w]) for i, w in enumerate(ids)]
 
-    def probability(self, w, h, is_longest):
-        shorter = self.probability(w, h[1:], is_longest=False) if h else 1 / self.vocab_size
-        counts = self.counts(len(h) + 1, is_longest)
-        followers = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h}
-        if not followers:
+    def distribution(self, before, order):
+        """Return the (V,) probabilities of the id after these ids."""
+        return self.smoothed(tuple(before[max(len(before) - order + 1, 0) :]), order)
+
+    def smoothed(self, h, order):
+        shorter = self.smoothed(h[1:], order) if h else [1 / self.vocab_size] * self.vocab_size
+        is_longest = len(h) == order - 1
+        counts = self.followers(h, is_longest)
+        if not counts:
             return shorter
-        discount = self.discounts(counts)
-        freed = sum(discount(count) for count in followers.values())
-        count = followers.get(w, 0)
-        return (count - discount(count) + freed * shorter) / sum(followers.values())
+        discount = self.discounts(self.counts(len(h) + 1, is_longest))
+        freed, total = sum(map(discount, counts.values())), sum(counts.values())
+        left = [counts.get(w, 0) - discount(counts.get(w, 0)) for w in range(self.vocab_size)]
+        return [(count + freed * p) / total for count, p in zip(left, shorter, strict=True)]
 
-    def counts(self, length, is_longest):
+    def followers(self, h, is_longest=True):
+        """Return the count of each id after h, which is () or a tuple of ids."""
+        counts = self.counts(len(h) + 1, is_longest, self.left_out)
+        return {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h}
+
+    def counts(self, length, is_longest, left_out=None):
         """Return the count of each gram, or the number of different ids (or the start of train) before it."""
         counts, before = Counter(), defaultdict(set)
         for i in range(len(self.train) - length + 1):
-            gram = self.train[i : i + length]
-            counts[gram] += 1
-            before[gram].add(self.train[i - 1] if i else "start")
+            if i + length - 1 != left_out:
+                gram = self.train[i : i + length]
+                counts[gram] += 1
+                before[gram].add(self.train[i - 1] if i else "start")
         return counts if is_longest else Counter({gram: len(ids) for gram, ids in before.items()})
 
     @staticmethod
