@@ -2,17 +2,16 @@
 
 import math
 import statistics
-import subprocess
 
 import pytest
 import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from repository import commit, run_git
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
 from bench import rows
-from bench.measure import git
 from bench.measure import job as run_job
 from bench.report import Line
 from bukva.core.errors import BukvaError
@@ -57,20 +56,15 @@ def run(tmp_path, monkeypatch):
     """Run the command with these rows, in a repository of one file; what typer's runner returns."""
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     monkeypatch.setattr(bench, "REPORTS", tmp_path / "reports")
-    commit(tmp_path, "2")
+    (tmp_path / "file").write_text("2")
+    run_git(tmp_path, "init", "-q")
+    commit(tmp_path)
 
     def run(*names, **rows):
         monkeypatch.setattr(bench, "ROWS", rows)
         return CliRunner().invoke(bench.app, names)
 
     return run
-
-
-def commit(folder, content):
-    (folder / "file").write_text(content)
-    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a commit"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
-    return git("rev-parse", "--short=12", "HEAD", folder=folder)
 
 
 def measured(value):
@@ -93,7 +87,8 @@ def test_a_row_is_replaced_alone_and_the_others_keep_their_commit_date_and_machi
     assert [*before] == ["first", "second"]
     before["second"] |= {"date": "2026-01-02", "machine": {"cpu": "a processor", "cores": 3, "bf16": []}}
     write_json(report, before)
-    head = commit(tmp_path, "3")
+    (tmp_path / "file").write_text("3")
+    head = commit(tmp_path)[:12]
     done = run("first", first=measured(7.0), skipped=broken, second=broken)
     assert done.exit_code == 0
     assert "    some thing | 2 | 7 s | 21 s | 3x (3 to 3) | ≥ 2x | yes\n" in done.stdout

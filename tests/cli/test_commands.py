@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from imports import ROOT, SHIPPED
 from plans import write_project
+from repository import commit, run_git
 
 from bukva.cli import planning
 from bukva.cli.app import app, main
@@ -137,8 +138,8 @@ def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(b
 def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path, monkeypatch):
     fill(tmp_path)
     file = tmp_path / "params.yaml"
-    for command in (["init", "-q"], ["add", "params.yaml"], ["commit", "-q", "-m", "a"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    run_git(tmp_path, "init", "-q")
+    commit(tmp_path, "params.yaml")
     assert bukva("check") == (0, "", "")
     (tmp_path / "numerics.lock").write_text("pytest==0.1\nno-such-package==2.0\n", encoding="utf-8")
     assert re.fullmatch(

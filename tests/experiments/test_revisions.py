@@ -2,10 +2,12 @@
 
 import os
 import shutil
-import subprocess
+from functools import partial
 
 import pytest
 from dvc.scm import Git, resolve_rev
+from repository import commit as commit_files
+from repository import run_git
 
 from bukva.core.errors import BukvaError
 from bukva.project import revisions
@@ -22,12 +24,8 @@ def git(tmp_path, monkeypatch):
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
-    def run(*arguments):
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
-
-    run("init", "-q", "-b", "main")
-    return run
+    run_git(tmp_path, "init", "-q", "-b", "main")
+    return partial(run_git, tmp_path)
 
 
 def commit(git, text):
@@ -147,9 +145,8 @@ def test_files_of_many_commits_are_those_that_git_shows(tmp_path, monkeypatch):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(content)
     monkeypatch.setenv("BUKVA_ROOT", str(project))
-    for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm a"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
-    made = head()
+    run_git(tmp_path, "init", "-q")
+    made = commit_files(tmp_path)
     load_files([made, "", "f" * 40], ["missing", *files, "deep"])
     assert {name: revisions.git("show", f"{made}:./{name}") for name in files} == files
     assert {name: file_at(made, name) for name in files} == files

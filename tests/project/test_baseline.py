@@ -1,10 +1,11 @@
 """Tests of the experiment `baseline`: when it is saved, what it contains, and how to return to it."""
 
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 from dvc.scm import Git, resolve_rev
+from repository import run_git
 
 from bukva.core.files import sha256
 from bukva.core.params import PARAMS
@@ -41,10 +42,7 @@ def git(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert undo_command() == ""  # outside of git
 
-    def run(*arguments):
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
-
+    run = partial(run_git, tmp_path, "-c", "user.name=a", "-c", "user.email=a@b")
     PARAMS.write_text("model: {n_head: 4}\n")
     Path("code.py").write_text("pass\n")
     Path("notes.md").write_text("mine\n")

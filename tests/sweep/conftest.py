@@ -1,10 +1,10 @@
 """A project of git for sweeps."""
 
 import shutil
-import subprocess
 
 import pytest
 from imports import ROOT, SHIPPED
+from repository import commit, run_git
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def project(tmp_path, monkeypatch):
     (folder / ".gitignore").write_text("/.bukva/\n")
     (folder / ".dvc" / "config").write_text("")
     (folder / ".dvc" / ".gitignore").write_text("/config.local\n/tmp\n/cache\n")
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
+    run_git(folder, "init", "-q")
+    commit(folder)
     monkeypatch.chdir(folder)
     return folder

@@ -2,36 +2,24 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from imports import SHIPPED
+from repository import commit, run_git
 
 from bukva.core.files import write_json, write_text
 from bukva.core.params import flatten
 from bukva.project.cache import digests
-from bukva.project.revisions import RefusedError, git
+from bukva.project.revisions import RefusedError
 from bukva.tracking.experiment import print_uncommitted, this_experiment
 from stages import publish as publish_stage
 
 
-def run_git(folder, *arguments):
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=folder, check=True)
-
-
-def commit_all(folder, *files):
-    run_git(folder, "add", *(files or ["."]))
-    run_git(folder, "commit", "-qm", "one")
-
-
-def commit(project, file=SHIPPED):
-    """Begin a repository with one file, and return its commit."""
-    if file.parent != project:
-        shutil.copy(file, project)
+def commit_params(project):
+    """Begin a repository with the shipped parameters alone, and return its commit."""
     run_git(project, "init", "-q")
-    commit_all(project, file.name)
-    return git("rev-parse", "HEAD").decode().strip()
+    return commit(project, Path(shutil.copy(SHIPPED, project)).name)
 
 
 def changed(params, section, **values):
@@ -43,7 +31,7 @@ def test_dvc_repro_is_named_after_the_commit_of_the_project_and_what_differs_fro
 ):
     experiment = this_experiment(params)
     assert (experiment["experiment"], experiment["commit"]) == ("repro-uncommitted", "")
-    head = commit(project)
+    head = commit_params(project)
     (project / "params.yaml").write_text("# nothing as it was")
     monkeypatch.chdir(tmp_path)
     experiment = this_experiment(params)
@@ -55,7 +43,7 @@ def test_dvc_repro_is_named_after_the_commit_of_the_project_and_what_differs_fro
 def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back_and_without_secrets(
     project, params, capsys
 ):
-    head = commit(project)
+    head = commit_params(project)
     print_uncommitted(params)
     assert capsys.readouterr().out == ""
     other = changed(changed(params, "model", n_head=8), "download", url="https://me:secret@host/a.txt?key=secret")
@@ -70,7 +58,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back_and
 def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_name_no_commit(
     project, params, monkeypatch, capsys
 ):
-    commit(project)
+    commit_params(project)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # that of the tests trusts all folders
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert this_experiment(params)["experiment"] == "repro-uncommitted"
@@ -97,7 +85,7 @@ def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_
     ],
 )
 def test_a_label_names_what_changed_without_sections_that_no_reader_needs(project, params, monkeypatch, changes, label):
-    commit(project)
+    commit_params(project)
     monkeypatch.setenv("DVC_EXP_NAME", "bumpy-vara")
     for section, values in changes.items():
         params = changed(params, section, **values)
@@ -125,7 +113,7 @@ def subfolder(project, monkeypatch):
         write_text(root / name, "one")
     shutil.copy(SHIPPED, root)
     run_git(project, "init", "-q")
-    commit_all(project)
+    commit(project)
     monkeypatch.setenv("BUKVA_ROOT", str(root))
     monkeypatch.setenv("DVC_STAGE", "download")
     monkeypatch.chdir(root)
@@ -156,7 +144,7 @@ def test_a_text_is_part_of_the_experiment_also_if_git_does_not_track_it(subfolde
     if how == "ignored":
         write_text(subfolder / ".gitignore", "/own")
     if how == "a repository":
-        subprocess.run(["git", "init", "-q", folder], check=True)
+        run_git(folder, "init", "-q")
     own = changed(params, "download", path=name)
     found = []
     for text in ("two", "three"):
@@ -168,7 +156,7 @@ def test_a_text_is_part_of_the_experiment_also_if_git_does_not_track_it(subfolde
     if how != "in another folder of git":  # the record of DVC in the last commit decides
         stages = {"download": {"deps": [{"path": name, "md5": digests([name])[name]}]}}
         write_json(subfolder / "dvc.lock", {"schema": "2.0", "stages": stages})
-        commit_all(subfolder, "dvc.lock")
+        commit(subfolder, "dvc.lock")
         assert this_experiment(own)["edited"] == []
 
 

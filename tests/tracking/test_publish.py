@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tracking.test_experiment import changed, commit
+from repository import commit, run_git
+from tracking.test_experiment import changed
 
 from bukva.core.files import write_json, write_text
 from bukva.project.lock import read_lock
@@ -86,7 +87,8 @@ def test_only_what_changed_since_the_baseline_gets_a_journal_but_a_model_trained
     """If a training makes the same bytes as before, DVC does not run stage evaluate."""
     write_text(Path("reports/metrics.json"), "{}")
     lock(clean=entry("data/clean"), train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
-    commit(alone, alone / "dvc.lock")
+    run_git(alone, "init", "-q")
+    commit(alone, "dvc.lock")
     publish(params)
     assert restored() == []
     log_gpt(params)

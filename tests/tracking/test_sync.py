@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from repository import commit
 from tracking.runs import by_name, every, files, points, sync, whole
-from tracking.test_experiment import changed, commit, commit_all
+from tracking.test_experiment import changed, commit_params
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
 from bukva.core.schema import Params
-from bukva.project.revisions import git
 from bukva.tracking import sync as sync_module
 from bukva.tracking.journal import JournalWriter, journals_root, read_journals, save_note
 from bukva.tracking.store import connect
@@ -154,22 +154,6 @@ def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
     monkeypatch.chdir("/")
     assert contents(sync()) == first
-
-
-def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, params, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
-    monkeypatch.setenv("DVC_EXP_NAME", "sweep")
-    ids, machines = {}, {stage: tmp_path / stage for stage in ("train-bigram", "train-gpt")}
-    for stage, machine in machines.items():
-        (machine / ".dvc").mkdir(parents=True)
-        monkeypatch.setenv("BUKVA_ROOT", str(machine))
-        train(params, stage=stage)
-        [ids[stage]] = [entry.start["id"] for entry in read_journals()]
-    for machine in [*machines.values()] * 2:
-        monkeypatch.setenv("BUKVA_ROOT", str(machine))
-        store = sync()
-    assert statuses(store) == dict.fromkeys(("sweep", *machines), "FINISHED")
-    assert {stage: by_name(store)[stage].data.tags["bukva.journal"] for stage in machines} == ids
 
 
 def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, params):
@@ -356,14 +340,13 @@ def whole_of(store, name):
 def test_experiments_of_one_name_are_shown_with_the_commits_from_which_they_started(database, params, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     wider = changed(params, "model", n_head=8)
-    commits = [commit(database.parent)]
+    commits = [commit_params(database.parent)]
     for name in ("wide", "wide-2", "wide"):
         monkeypatch.setenv("DVC_EXP_NAME", name)
         finish("clean", wider)
         store = sync()
         (database.parent / "notes").write_text(name)
-        commit_all(database.parent, "notes")
-        commits.append(git("rev-parse", "HEAD").decode().strip())
+        commits.append(commit(database.parent, "notes"))
     first, _, last = (text[:7] for text in commits[:3])
     runs = [
         f"wide@{first}/clean", f"wide@{first}: n_head=8", "wide-2/clean", "wide-2: n_head=8",
@@ -379,7 +362,7 @@ def test_experiments_of_one_name_are_shown_with_the_commits_from_which_they_star
 
 
 def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made(database, params, monkeypatch):
-    head = commit(database.parent)
+    head = commit_params(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
     params = changed(params, "model", n_head=8)
     finish("train-bigram", params, restored=True)
@@ -508,7 +491,7 @@ def test_a_run_that_the_store_refuses_does_not_stop_the_others_but_a_store_that_
 
 
 def test_names_are_as_short_as_databases_need(database, params, monkeypatch):
-    commit(database.parent)
+    commit_params(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "n" * 240)
     finish("clean", changed(params, "download", text_column="c" * 200))
     assert {len(run.info.run_name) for run in every(sync())} == {246, 250}
