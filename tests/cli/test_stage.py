@@ -18,11 +18,7 @@ LOCK = {
         "outs": [{"path": "data/models/gpt"}, {"path": "reports/curves/train_gpt.csv"}],
     },
     # of another run
-    "evaluate": {
-        "deps": [],
-        "params": {"params.yaml": {"evaluate": {"short_context": 5}}},
-        "outs": [],
-    },  # of another run
+    "evaluate": {"deps": [], "params": {"params.yaml": {"evaluate": {"short_context": 5}}}, "outs": []},
 }
 
 

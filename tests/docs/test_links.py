@@ -10,6 +10,8 @@ from bukva.project.stages import paths
 
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
+OPTION = re.compile(r"-S '?([a-z_.]+)=")
+PARAMETER = re.compile(rf"`((?:{'|'.join(parameters())})\.[a-z_0-9]+)")
 MADE = ("data/", ".bukva/", *paths().values())  # by the pipeline, and not in git
 
 
@@ -42,14 +44,8 @@ def test_a_target_of_make_exists(page, item):
     assert re.search(rf"^{item}:", (ROOT / "Makefile").read_text(), re.MULTILINE), item
 
 
-@each_page(re.compile(r"-S '?([a-z_.]+)=").findall)
-def test_a_parameter_of_an_experiment_exists(page, item):
-    section, key = item.split(".")
-    assert key in parameters()[section], item
-
-
-@each_page(re.compile(rf"`((?:{'|'.join(parameters())})\.[a-z_0-9]+)").findall)
-def test_a_named_parameter_exists(page, item):
+@each_page(lambda page: [*OPTION.findall(page), *PARAMETER.findall(page)])
+def test_a_parameter_of_an_experiment_or_of_a_sentence_exists(page, item):
     section, key = item.split(".")
     assert key in parameters()[section], item
 
