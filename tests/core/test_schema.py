@@ -78,13 +78,6 @@ def test_no_key_and_no_section_has_a_default():
         assert sorted(mistakes(others | {section: {}})) == [f"{section}.{key}: {what}" for key in sorted(keys)]
 
 
-def test_each_of_several_mistakes_is_reported():
-    assert mistakes(with_values({"model.n_layer": 0, "clean.rules": "notse"})) == [
-        "clean.rules: 'notse' is not a valid value. Use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
-        "model.n_layer: 0 (int) is invalid. The value should be greater than or equal to 1.",
-    ]
-
-
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
