@@ -92,20 +92,3 @@ def test_counts_see_the_text_before_the_window_while_it_grows():
             logits = model(written[:, start:], before=written[:, :start])
             written = torch.cat([written, logits[:, -1:].argmax(-1)], dim=1)
         assert continuation(model, ids[:, :n_prompt], 2 * T, temperature=0.0) == written[:, n_prompt:].tolist()
-
-
-@pytest.mark.parametrize("n_prompt", [1, T, T + 1, 3 * T + 2])
-def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prompt):
-    model, ids = gpt(positions="rotary"), prompt(2, n_prompt)
-    written = ids.clone()
-    for stop in range(n_prompt, n_prompt + 13):
-        logits = model(written[:, window_start_by_loop(stop, T) :])
-        written = torch.cat([written, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
-    expected = written[:, n_prompt:].tolist()
-    for how in ({"temperature": 0.0}, {"top_k": 1}):
-        assert continuation(model, ids, 13, **how) == expected
-
-
-def test_the_same_seed_gives_the_same_text_and_another_seed_another():
-    texts = [continuation(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
-    assert texts[0] == texts[1] != texts[2]
