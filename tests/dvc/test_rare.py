@@ -1,7 +1,6 @@
 """What DVC does in rarer cases than those of the story; each of them was wrong once."""
 
 import os
-import shutil
 import signal
 
 import pytest
@@ -44,33 +43,6 @@ def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path
     again = clone.run("dvc", "exp", "run", *settings, "-S", "train_gpt.seed=7", "train-bigram")
     assert clone.stages_run(again) == []
     assert "'train-bigram' is cached" in again
-
-
-def test_a_training_whose_outputs_dvc_did_not_record_is_finished_in_mlflow_once(project):
-    """As if DVC were killed after the training: the next execution writes the outputs again, from the checkpoint."""
-    project.set({"train_gpt": {"seed": 11}})
-    for _ in range(2):
-        printed = project.run("python", *TRAIN, PYTHONPATH="src", DVC_STAGE="train-gpt")
-    assert "Resumed at step" in printed
-    project.sync()
-    *_, first, second = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
-    assert first["steps"] == second["steps"]
-    assert (first["status"], second["status"]) == ("KILLED", "FINISHED")
-
-
-def test_two_processes_follow_the_curve_of_one(project):
-    alone = curve(project)
-    project.set({"train_gpt": {"processes": 2}})
-    assert project.repro("train-gpt") == ["train-gpt"]
-    together = curve(project)
-    assert len(together) == len(alone) == 3
-    for ours, theirs in zip(together, alone, strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-4)
-
-
-def curve(project: Project) -> list[list[float]]:
-    rows = project.read("reports/curves/train_gpt.csv").splitlines()[1:]
-    return [[float(cell) for cell in row.split(",") if cell] for row in rows]
 
 
 @pytest.mark.parametrize(("name", "exit_code"), [("SIGKILL", 1), ("SIGTERM", 143)])
@@ -116,17 +88,3 @@ def test_uncommitted_code_has_its_own_run_in_mlflow_which_names_the_changed_fold
     (beside,) = (run for run in tops(project) if run["tags"]["bukva.experiment"] == "beside")
     assert beside["name"] == "beside: gpt.seed=7, edited models"
     assert "in `train_gpt.seed=7`, `src/bukva/models`." in beside["tags"]["mlflow.note.content"]
-
-
-def test_the_verdict_on_a_renamed_experiment_is_in_its_run_and_a_missing_run_is_named(template, tmp_path):
-    project = template.copy_to(tmp_path / "bukva")
-    project.run("dvc", "exp", "run", "-n", "before", "-S", "train_gpt.seed=7")
-    project.run("dvc", "exp", "rename", "before", "after")
-    assert "not in MLflow" not in project.bukva("compare", "HEAD", "after")
-    project.sync()
-    (run,) = (run for run in tops(project) if run["tags"]["bukva.experiment"] == "before")
-    assert "bukva.against.HEAD.gpt.val" in run["tags"]
-    shutil.rmtree(project.folder / ".bukva/journal")
-    assert "The verdict is not in MLflow, because this checkout has no run of after.\n" in project.bukva(
-        "compare", "HEAD", "after"
-    )

@@ -42,6 +42,7 @@ def test_a_token_of_a_url_is_in_nothing_that_bukva_writes_sends_or_prints(templa
     assert None not in [row["seconds"] for row in board["rows"]]  # found, although journals have no query
     runs = [run for run in project.mlflow() if not run["parent"]]
     assert {run["params"]["download.url"] for run in runs if run["params"]["download.corpus"] == "url"} == {url}
+    assert "bukva.against.HEAD.gpt.val" in {name for run in runs for name in run["tags"]}
     sent = {name for run in runs for name in run["artifacts"]}
     assert {"dvc.lock", "index.html", "comparisons/HEAD-gpt-val.md"} <= sent
     files = {file.relative_to(project.folder): file for file in project.folder.rglob("*") if file.is_file()}

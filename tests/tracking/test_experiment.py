@@ -92,15 +92,6 @@ def test_a_label_names_what_changed_without_sections_that_no_reader_needs(projec
     assert this_experiment(params)["label"] == label
 
 
-def test_a_name_that_is_used_again_is_another_experiment(project, params, monkeypatch):
-    monkeypatch.setenv("DVC_EXP_NAME", "wide")
-    found = set()
-    for baseline, n_head in (("abc", 4), ("abc", 8), ("abd", 8)):
-        monkeypatch.setenv("DVC_EXP_BASELINE_REV", baseline)
-        found.add(this_experiment(changed(params, "model", n_head=n_head))["key"])
-    assert len(found) == 3
-
-
 # ---- code and texts that differ from the commit
 
 
