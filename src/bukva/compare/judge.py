@@ -128,7 +128,7 @@ class Ledger:
 
     @property
     def n_trainings(self) -> int:
-        """Number of trainings that decided so far, including those of the first baseline."""
+        """Number of trainings that decided so far, including the trainings of the first baseline."""
         return len(self.first.seeds) + sum(len(each.trained.seeds) for each in self.tries)
 
 

@@ -32,8 +32,8 @@ NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 def this_experiment(params: Params) -> dict[str, Any]:
     """Describe the experiment to which the running stage belongs.
 
-    experiment: name of the DVC experiment; that of a `dvc repro` is made from the commit.
-    shown, label: name for users, and that of the run in MLflow, such as `bumpy-vara: n_head=8`.
+    experiment: name of the DVC experiment; for a `dvc repro`, a name made from the commit.
+    shown, label: name for users, and name of the run in MLflow, such as `bumpy-vara: n_head=8`.
     commit: commit from which the experiment started, or "" before the first commit of the project.
     params: all parameters, by dotted key such as `model.n_head`.
     changed: parameters that differ from `commit`, such as `model.n_head=8`.
