@@ -56,7 +56,7 @@ check: $(CLUSTER) ## run formatting, lint, types and the fast tests (1 min)
 	mypy
 	pytest -m "not slow and not nightly" -n 2 --dist loadfile
 
-test: $(CLUSTER) ## run check and the slow tests, which run DVC, train models and kill processes (6 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train models and kill processes (10 min)
 	ruff format --check .
 	ruff check .
 	mypy

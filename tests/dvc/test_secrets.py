@@ -22,7 +22,7 @@ def content(file):
         return b"".join(map(archive.read, archive.namelist()))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_token_of_a_url_is_in_nothing_that_bukva_writes_sends_or_prints(template, tmp_path):
     project = template.copy_to(tmp_path / "bukva")
     body = b"".join(file.read_bytes() for file in sorted((project.folder / WORK).parent.glob("*.txt")))
