@@ -1,4 +1,4 @@
-"""What `make reference` says about scores that have changed."""
+"""`make reference` names scores that have changed."""
 
 from bench.reference import changes
 

@@ -70,7 +70,7 @@ def test_uncommitted_code_has_its_own_run_in_mlflow_which_names_the_changed_fold
     project.run("dvc", "repro", "-f", "-s", "train-gpt", "evaluate", "publish")
     (clean,) = tops(project)
     head = project.run("git", "rev-parse", "HEAD").strip()
-    assert clean["name"] == f"baseline@{head[:7]}"  # the commit before it has a baseline, too
+    assert clean["name"] == f"baseline@{head[:7]}"  # the commit before it also has a baseline
     project.edit("src/bukva/models/gpt.py", "(module.weight, std=0.02)", "(module.weight, std=0.03)")
     printed = project.run("dvc", "repro")
     assert "differs from commit" in printed

@@ -170,7 +170,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
 
 
 def drawn(board):
-    """What the chart has drawn: its zone, settings and trainings, its x axis and all words."""
+    """Return the zone, settings, trainings, x axis and words of the chart."""
     chart = page.differences(board)
     data = list(chart["datasets"].values())
     [zone], settings, trainings = (next(rows for rows in data if key in rows[0]) for key in ("zero", "verdict", "seed"))

@@ -162,7 +162,9 @@ def test_in_a_git_worktree_the_message_says_how_to_use_the_cache_of_the_main_one
     command = f"dvc cache dir --local {project.folder}/.dvc/cache"
     with pytest.raises(BukvaError) as error:
         results_of(["main"])
-    assert f"is not in DVC's cache (to use that of the main git worktree: `{command}`), and this" in str(error.value)
+    assert f"is not in DVC's cache (to use the cache of the main git worktree: `{command}`), and this" in str(
+        error.value
+    )
     subprocess.run(command.split(), check=True)
     _cache_folder.cache_clear()
     assert results_of(["main"])[0].scores == known

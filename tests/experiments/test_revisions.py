@@ -106,7 +106,7 @@ def test_dvc_finds_exactly_the_experiment_that_a_command_names(git, tmp_path):
 
 def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_taken_for_none(git, tmp_path, monkeypatch):
     commit(git, "one")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # that of the tests trusts all folders
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # tests/gitconfig trusts all folders
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git reads this variable in its own tests
     for ask in (head, experiments, lambda: resolve("main")):
         with pytest.raises(RefusedError) as error:

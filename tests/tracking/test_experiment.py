@@ -59,7 +59,7 @@ def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_
     project, params, monkeypatch, capsys
 ):
     commit_params(project)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # that of the tests trusts all folders
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # tests/gitconfig trusts all folders
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert this_experiment(params)["experiment"] == "repro-uncommitted"
     with pytest.raises(RefusedError):

@@ -170,7 +170,7 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
 def not_cached(remedy: str = "") -> str:
     """Return "not in DVC's cache" and what to do: `remedy`, or in a git worktree to use the cache of the main one."""
     if cache := _main_cache(project_root()):
-        remedy = f"to use that of the main git worktree: `dvc cache dir --local {shlex.quote(cache)}`"
+        remedy = f"to use the cache of the main git worktree: `dvc cache dir --local {shlex.quote(cache)}`"
     return f"not in DVC's cache ({remedy})" if remedy else "not in DVC's cache"
 
 

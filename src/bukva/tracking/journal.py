@@ -81,7 +81,7 @@ class Journal:
     def status(self) -> tuple[str, int | None]:
         """Return RUNNING, FINISHED, FAILED or KILLED, and when the stage ended, in milliseconds since 1970.
 
-        A killed stage ended at the last event in its journal that is no note.
+        A killed stage ended at its last event. Notes that were added later do not count.
         """
         with (self.folder / FILE).open("rb") as file:
             try:  # check the lock before reading the last event, because an unlocked file no longer grows
