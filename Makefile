@@ -65,7 +65,7 @@ test: $(CLUSTER) ## run check and the slow tests, which run DVC, train models an
 nightly: $(CLUSTER) ## run the longest tests (parameter values, browsers, README) and make chaos (90 min)
 	pytest -m nightly -n 2 --dist loadfile --no-loadscope-reorder --ignore=$(WALK) tests/nightly tests/core tests/dvc tests
 	pytest -m nightly $(WALK) # alone, because its trainings use all cores
-	python -m chaos
+	@$(MAKE) --no-print-directory chaos
 
 $(MADE): requirements.lock numerics.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'
