@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,11 @@ class StageRecord:
     params: Mapping[str, Any]  # by dotted name, such as model.n_head
     deps: Mapping[str, str]  # path -> MD5; of a folder, the MD5 of the list of its files and `.dir`
     outs: Mapping[str, str]
+
+    @functools.cached_property
+    def folders(self) -> tuple[str, ...]:
+        """The outputs as beginnings of the paths below them."""
+        return tuple(f"{out}/" for out in self.outs)
 
 
 StageRecords = Mapping[str, StageRecord]  # name of a stage -> record
@@ -127,8 +131,8 @@ def upstream(stage: str, lock: StageRecords) -> list[str]:
 
 def maker_of(path: str, lock: StageRecords) -> str | None:
     """Return the stage of which `path`, or a folder above it, is an output. Code and the user's texts have none."""
-    above = {*accumulate(path.split("/"), "{}/{}".format)}  # the path and the folders above it
-    return next((name for name, record in lock.items() if not above.isdisjoint(record.outs)), None)
+    makers = (name for name, made in lock.items() if path in made.outs or path.startswith(made.folders))
+    return next(makers, None)
 
 
 def sources(stage: str, lock: StageRecords) -> dict[str, str]:
