@@ -128,13 +128,12 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
 
 
 def _seconds(folder: Path) -> Mapping[str, float]:
-    """Return the seconds of the last execution of each stage, from the journals."""
-    seconds: dict[str, float] = {}
-    for file in sorted(folder.glob(".bukva/journal/*/*/journal.jsonl"), key=lambda file: file.stat().st_mtime):
-        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
-        if not events[0]["restored"]:
-            values = {name: value for event in events for name, value in event.get("values", {}).items()}
-            seconds[events[0]["stage"]] = values.get("seconds", 0.0)
+    """Return the seconds of the last execution of each stage."""
+    seconds = {}
+    for file in sorted(folder.glob(".bukva/runs/*/*/run.jsonl"), key=lambda file: file.stat().st_mtime):
+        start, end, *_ = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+        if not start["restored"]:
+            seconds[start["stage"]] = end["seconds"]
     return seconds
 
 

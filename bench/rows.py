@@ -179,10 +179,9 @@ def ruslit(scratch: Path) -> list[Line]:
     folder = clone(scratch / "ruslit-clone")
     settings = [word for name, value in SETTINGS.items() for word in ("-S", f"{name}={value}")]
     first = dvc(folder, "exp", "run", *settings).seconds
-    # the time of stage evaluate, from its journal, which does not include the start of Python
-    (file,) = folder.glob(".bukva/journal/*/evaluate-*/journal.jsonl")
-    start, *_, end = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    evaluate = (end["at"] - start["at"]) / 1000
+    # the time of stage evaluate, from its record, which does not include the start of Python
+    (file,) = folder.glob(".bukva/runs/*/evaluate-*/run.jsonl")
+    evaluate = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["seconds"]
     second = dvc(folder, "exp", "run", *settings, "-S", "model.n_head=2").seconds
     n_steps = SETTINGS["train_gpt.n_steps"]
     return [

@@ -12,7 +12,7 @@ from chaos.project import Project
 from chaos.running import wait_until_empty
 from chaos.setup import LONG, SHORT, TRAIN, Row, Setup
 
-# limit of the file size for each stage, in bytes: below the size of one of its outputs, above the sizes of its journal
+# limit of the file size for each stage, in bytes: below the size of one of its outputs, above the sizes of its record
 # and of the file to which `dvc repro` prints
 MAX_BYTES = {
     "download": 5500, "clean": 5500, "tokenize": 6000, "split": 6000, "train-bigram": 6000, "train-gpt": 6000,

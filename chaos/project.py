@@ -131,7 +131,7 @@ class Project:
         return self.run("python", "-m", "bukva", *arguments, ok=ok, PYTHONPATH="src")
 
     def sync(self) -> None:
-        """Send the journals to MLflow, as `bukva sync` does."""
+        """Send all runs to MLflow, as `bukva sync` does."""
         self.run("python", "-m", "bukva.tracking.sync", PYTHONPATH="src")
 
     @staticmethod
@@ -224,7 +224,7 @@ class Project:
         return not wait_until_empty(self.stage_processes, 20)
 
     def wait_for_background(self) -> None:
-        """Wait for the background processes that send journals to MLflow and remove checkpoints after a command."""
+        """Wait for the background processes that send results to MLflow and remove checkpoints after a command."""
         left = wait_until_empty(self.processes, TIMEOUT_SECONDS)
         assert not left, f"still running: {left}"
 
@@ -234,7 +234,7 @@ class Project:
         wait_until_empty(lambda: self.processes("bukva.tracking.sync"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
-        """Wait until all journals are sent, and return all runs, read with mlflow."""
+        """Wait until everything is sent, and return all runs, read with mlflow."""
         self.wait_for_mlflow()
         printed = self.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
         runs: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
@@ -265,7 +265,7 @@ class Project:
         return any(run["status"] == "RUNNING" for run in self.all_runs())
 
     def mlflow_fault(self, steps: list[int]) -> str:
-        """Describe which points of the GPT's last training MLflow lacks or has twice, when all journals are sent."""
+        """Describe which points of the GPT's last training MLflow lacks or has twice, when everything is sent."""
 
         def fault() -> str:
             finished = self.gpt_runs("FINISHED")  # a killed run may follow the last of them

@@ -249,7 +249,7 @@ def sweep_silent(cluster: Cluster, driver: Running, _: int) -> str:
 
 @on_cluster()
 def sweep_away(cluster: Cluster, driver: Running, number: int) -> str:
-    """The shared checkpoints and journals, DVC's cache or the git repository are unavailable.
+    """The shared checkpoints and records, DVC's cache or the git repository are unavailable.
 
     After a checkpoint, a file takes the place of the folder until no stage trains; then the same command again.
     """

@@ -30,7 +30,6 @@ def main() -> None:
         scores = score(text, ngrams, compressed.result())
         works = list(documents(read_table(run.path("clean"))))
         save_scores(run.path("baselines"), scores.to_json() | text.describe(), works, text.chars, scores.nats)
-        run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})
         best_bits = scores.table["val"][scores.best]
         print(f"baselines: the best baseline on val is {scores.best} with {best_bits:.3f} bits per character")
 

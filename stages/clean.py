@@ -7,7 +7,7 @@ from bukva.core.words import count
 from bukva.corpus.cleaning.clean import clean_collection, percent
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
-from bukva.text.collection import TABLE, read_table
+from bukva.text.collection import read_table
 
 MOST_NAMES = 3  # largest number of works that a printed line names
 
@@ -22,9 +22,6 @@ def main() -> None:
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
         write_text(run.path("corpus"), page(counts, read_table(clean), author))
-        run.log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
-        for file in (run.path("cleaning"), run.path("corpus"), clean / TABLE):
-            run.log.artifact(file)
         by_rule = sorted(
             ((rule["chars"], rule["rule"]) for rule in counts["removed"] if rule["chars"] > 0), reverse=True
         )

@@ -6,7 +6,6 @@ from bukva.core.schema import author_word
 from bukva.core.words import count
 from bukva.corpus.sources.download import download
 from bukva.corpus.sources.works import check_for_dvc
-from bukva.text.collection import TABLE
 
 
 def main() -> None:
@@ -20,8 +19,6 @@ def main() -> None:
         with transfer_bar(f"download {chosen.corpus}") as show:
             counts = download(chosen, raw, show, note=print)
         author = author_word(chosen.corpus)
-        run.log.metrics({f"{author}s" if name == "authors" else name: n for name, n in counts.items()})
-        run.log.artifact(raw / TABLE)
         words = {"works": "work", "authors": author, "chars": "character"}
         works, authors, chars = (count(counts[name], word) for name, word in words.items())
         print(f"download: {works}{f' of {authors}' if counts['authors'] else ''}, {chars}")

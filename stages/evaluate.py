@@ -31,8 +31,6 @@ def main() -> None:
         chart = chart_of(rows_of(result.table, trained))
         write_json(run.path("score_table"), {**result.table, "chart": chart})
         write_json(run.path("metrics"), headline(result.table, reversed(trained)))
-        run.log.artifact(run.path("score_table"))
-        run.log.artifact(run.path("metrics"))
 
 
 if __name__ == "__main__":

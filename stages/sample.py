@@ -21,7 +21,6 @@ def main() -> None:
         continuations = answer(folders, prompts, params, prepare(run.params.compute), run.path("ngrams"))
         write_text(samples, page(continuations, prompts, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(continuations, prompts, params))
-        run.log.artifact(samples)
         print(f"sample: each model continued {count(len(prompts), 'prompt')}; the texts are in {samples}")
 
 

@@ -26,8 +26,6 @@ def main() -> None:
         n_chars = {name: part["chars"] for name, part in split_report.items()}
         save_splits(run.path("split"), np.load(tokens / "ids.npy", mmap_mode="r"), shares)
         write_json(run.path("split_report"), split_report)
-        run.log.metrics({f"{name}_chars": n for name, n in n_chars.items()})
-        run.log.artifact(run.path("split_report"))
         for finding in findings(split_report):
             print(f"split: {finding}")
         print("split: " + ", ".join(f"{name} {n:,}" for name, n in n_chars.items()) + " characters")

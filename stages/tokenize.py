@@ -5,7 +5,6 @@ from bukva.core.files import read_json
 from bukva.core.words import count
 from bukva.corpus.splits import tokenize
 from bukva.text.prompts import check_prompts, chosen_prompts
-from bukva.text.tokenizers import VOCAB
 
 
 def main() -> None:
@@ -18,8 +17,6 @@ def main() -> None:
         # check the prompts here, because stage sample only runs after the training
         chosen_prompts(tokenizer, params.sample, read_json(run.path("cleaning")))
         check_prompts(tokenizer, params.sample)
-        run.log.metrics({"vocab_size": len(tokenizer), "ids": n_ids})
-        run.log.artifact(tokens / VOCAB)
         if n_repeated:
             cut = count(n_repeated, "character")
             print(f"tokenize: removed {cut} of repeated passages from train (split.duplicates)")

@@ -15,7 +15,7 @@ from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.ids import check_lengths, load_splits
 from bukva.text.prompts import check_prompts
 from bukva.text.tokenizers import load_tokenizer
-from bukva.tracking.journal import journal
+from bukva.tracking.record import recorded
 from bukva.training.callback import CurveFile
 from bukva.training.distributed import join, launch
 from bukva.training.run import Task
@@ -38,24 +38,31 @@ def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any]
     at, outputs = {name: Path(path) for name, path in paths().items()}, trained_models()[model]
     tokenizer = load_tokenizer(at["tokens"])
     check_prompts(tokenizer, params.sample)
+    config = MODELS[model](vocab_size=len(tokenizer), **shape)
     if launch(recipe.processes):  # each process has run this stage, and the process with rank 0 has written the outputs
         return
     stage = f"train-{model}"
     with (
         join(recipe.processes, params.compute.device) as group,
         nullcontext(prepare(params.compute, group.local_rank, group.local_size)) as machine,
-        journal(stage, params, silent=not group.is_leader, numerics=machine.numerics()) as log,
+        recorded(
+            stage,
+            params,
+            silent=not group.is_leader,
+            numerics=machine.numerics(),
+            n_parameters=count_parameters(config),
+        ) as recorder,
     ):
         splits = load_splits(at["split"])
-        config = MODELS[model](vocab_size=len(tokenizer), **shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, block_size_key)
-        log.metrics({"n_parameters": count_parameters(config)})
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
-        shown = [Samples(task, tokenizer, log.text), ProgressReport(stage, task, log), CurveFile(outputs.curve)]
+        shown = [
+            Samples(task, tokenizer, recorder.text),
+            ProgressReport(stage, task, recorder),
+            CurveFile(outputs.curve),
+        ]
         with trained(task, stage, fingerprint(stage, params), shown, outputs.curve) as (state, initial):
             if group.is_leader:
                 weights = {"best": state.best_weights, "initial": initial}
                 counted = splits["train"] if state.model.ngrams else None
                 save_model(outputs.folder, config, tokenizer, weights, machine.numerics() | state.numerics, counted)
-                log.artifact(outputs.curve)
-                log.model(model, outputs.folder)

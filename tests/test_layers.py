@@ -60,9 +60,9 @@ def test_no_modules_import_each_other_in_a_circle():
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.sweep.commands"]),
-        # costs and progress of experiments are in journals, and verdicts go there; bukva.load takes registered models
+        # records have the durations of trainings, and verdicts go there; bukva.load takes registered models
         ("bukva.tracking", ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.report.comparison",
-                            "bukva.serving", "bukva.cli", "bukva.durability"]),
+                            "bukva.report.sections", "bukva.serving", "bukva.cli", "bukva.durability"]),
         ("bukva.durability", ["stages", "bukva.sweep", "bukva.cli"]),
         ("bukva.studies", ["bukva.cli.app"]),
     ],

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import time
 
 import pandas as pd
 import pytest
@@ -10,22 +11,25 @@ from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
 from bukva.durability import progress as module
-from bukva.durability.progress import LINE_CHARS, SAMPLES, ProgressReport, Samples, on_one_line
+from bukva.durability.progress import LINE_CHARS, ProgressReport, Samples, on_one_line
 from bukva.evaluation.sampling import generate
 from bukva.text.ids import bits
+from bukva.tracking.record import SAMPLES
 from bukva.training.callback import COLUMNS, CurveFile
 from bukva.training.run import start
 
 
-class Journal:
+class Record:
+    """Stands in for a Recorder. A stage has always run for 11 seconds."""
+
     def __init__(self):
-        self.points, self.has_replaced = [], False
+        self.points, self.seconds_before = [], 0.0
 
-    def metrics(self, values, step):
-        self.points.append({"step": step} | values)
+    def curve(self, points):
+        self.points = [{name: value for name, value in point.items() if value is not None} for point in points]
 
-    def replace_finished(self):
-        self.has_replaced = True
+    def seconds(self):
+        return self.seconds_before + 11.0
 
 
 def stop(state, _):
@@ -33,19 +37,20 @@ def stop(state, _):
 
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(monkeypatch, capsys):
-    journal, clock, values = Journal(), [100.0], iter([4.5, 2.5, 3.0, 2.75])
+    record, clock, values = Record(), [100.0], iter([4.5, 2.5, 3.0, 2.75])
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds; one update reads 15 characters
 
-    scripted = dataclasses.replace(task(), score_val=lambda *_: next(values))
-    callbacks = [*(Call(step, tick) for step in range(11)), ProgressReport("train-gpt", task(), journal)]
+    started_at, scripted = time.time() * 1000 - 1, dataclasses.replace(task(), score_val=lambda *_: next(values))
+    callbacks = [*(Call(step, tick) for step in range(11)), ProgressReport("train-gpt", task(), record)]
     state, _ = run(scripted, callbacks=callbacks)
-    assert [point["step"] for point in journal.points] == [0, 4, 8, 10]
-    for logged, point in zip(journal.points, state.curve, strict=True):
+    assert [point["step"] for point in record.points] == [0, 4, 8, 10]
+    for recorded, point in zip(record.points, state.curve, strict=True):
         known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
-        assert logged == known | ({"chars_per_second": pytest.approx(7.5)} if point.step else {})
+        assert started_at <= recorded.pop("at") <= time.time() * 1000
+        assert recorded == known | ({"chars_per_second": pytest.approx(7.5)} if point.step else {})
     assert f"val {bits(4.5):.3f} bits" in capsys.readouterr().err
 
 
@@ -67,11 +72,13 @@ def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_p
 def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, step):
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, stop)])
-    state.stop_requested, journal = False, Journal()
-    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), journal)])
-    assert journal.has_replaced == (step == 10)  # nothing was left to train
+    state.seconds, record = 7.0, Record()
+    saved, state = state.state_dict(), start(task(seed=5))
+    state.load_state_dict(copy.deepcopy(saved))
+    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), record)])
+    assert (record.seconds_before, state.seconds) == (7, 7 if step == 10 else 18)
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert [point["step"] for point in journal.points] == [0, 4, 8, 10]
+    assert [point["step"] for point in record.points] == [0, 4, 8, 10]
 
 
 def trained(task, state=None, callbacks=()):

@@ -39,7 +39,7 @@ def test_a_token_of_a_url_is_in_nothing_that_bukva_writes_sends_or_prints(templa
         printed += project.run("python", "-m", "bukva", *command, PYTHONPATH="src", COLUMNS="300")
     board = json.loads(project.bukva("experiments", "--json"))
     assert board["text"].startswith(f"url ({url}), ")
-    assert None not in [row["seconds"] for row in board["rows"]]  # found, although journals have no query
+    assert None not in [row["seconds"] for row in board["rows"]]  # found, although records have no query
     runs = [run for run in project.mlflow() if not run["parent"]]
     assert {run["params"]["download.url"] for run in runs if run["params"]["download.corpus"] == "url"} == {url}
     assert "bukva.against.HEAD.gpt.val" in {name for run in runs for name in run["tags"]}

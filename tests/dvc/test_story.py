@@ -31,7 +31,7 @@ STEPS = [0, 500, 1000, 1500, 2000]  # at which it scores val
 HARMLESS = [
     ("src/bukva/core/messages.py", "is not a valid value. Use", "is not allowed. Choose"),  # messages
     ("src/bukva/durability/checkpoints.py", "could not save the checkpoint", "checkpoint failed"),
-    ("src/bukva/tracking/journal.py", '"""', '"""In short: '),  # docstrings
+    ("src/bukva/tracking/record.py", '"""', '"""In short: '),  # docstrings
     ("src/bukva/cli/stage.py", '"""', '"""In short: '),
     ("src/bukva/core/progress.py", '"""', '"""In short: '),
     ("src/bukva/report/charts.py", '"container"', "300"),  # a chart

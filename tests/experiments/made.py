@@ -16,6 +16,7 @@ from bukva.text.collection import Document
 from bukva.text.scores import files_of, save_scores
 
 MODELS = "gpt", "bigram"
+POINT = {"step": 1000, "chars_seen": 1_024_000, "val_nats_per_char": 1.8}
 NUMERICS = {"torch": "2.13.0", "arithmetic": "01234567"}
 ABOUT = {
     "window": {"length": 64, "stride": 32, "context": "own work"},
@@ -51,7 +52,7 @@ def result(folder, name, changes=(), about=(), numerics=NUMERICS, digests=(), pa
         params,
         lock(params, dict(digests)),
         metrics={model: {"val": val, "test": test} for model in MODELS},
-        curves={model: [(1000, 1_024_000, 1.8)] for model in MODELS},
+        curves={model: [POINT] for model in MODELS},
         scores={"about.json": folder / "about.json", "gpt/val.npy": folder, "bigram/val.npy": folder},
     )
 

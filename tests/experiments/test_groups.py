@@ -1,7 +1,6 @@
 """Seed groups: which results are one, by what dvc.lock records of them."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from experiments.made import ABOUT, NUMERICS, result
@@ -57,19 +56,20 @@ def test_one_seed_on_two_machines_counts_as_two_seeds_and_incomplete_results_are
     assert grouped([replace(results[0], problem="stage evaluate has not run"), replace(results[1], scores={})]) == []
 
 
-def test_the_journals_are_read_once_for_the_durations_of_all_settings(made, monkeypatch):
+def test_the_durations_of_trainings_are_read_once_for_all_settings_and_found_by_their_models(made, monkeypatch):
     read = []
+    known = {"model of 2": 7.0, "model of 3": 11.0, "model of 3, another seed": 13.0}
+    monkeypatch.setattr("bukva.compare.groups.seconds_of_models", lambda model: read.append(model) or known)
 
-    def training(name, heads, started_at, ended_at, **more):
-        params = dict(made(name, {"model.n_head": heads}).flat_params)
-        start = {"stage": "train-gpt", "restored": False, "params": params, "at": started_at} | more
-        return SimpleNamespace(start=start, status=lambda: ("FINISHED", ended_at))
+    def trained(heads, model, seed=1337):
+        found = made(model, {"model.n_head": heads, "train_gpt.seed": seed})
+        training = replace(found.lock["train-gpt"], outs={"data/models/gpt": model})
+        return replace(found, lock={**found.lock, "train-gpt": training})
 
-    journals = [training("x", 2, 0, 7000), training("y", 3, 0, 11000), training("z", 3, 0, 1000, restored=True)]
-    monkeypatch.setattr("bukva.compare.groups.read_journals", lambda: read.append("all") or journals)
-    settings = groups([made(f"heads {n}", {"model.n_head": n}) for n in (2, 3, 5)], "gpt")
-    assert [setting.seconds for setting in settings] == [7, 11, None]
-    assert read == ["all"]
+    results = [trained(2, "model of 2"), trained(3, "model of 3"), trained(5, "unknown")]
+    settings = groups([*results, trained(3, "model of 3, another seed", seed=5)], "gpt")
+    assert [setting.seconds for setting in settings] == [7, 12, None]
+    assert read == ["gpt"]
 
 
 def test_a_family_is_a_text_a_model_and_an_optimizer(made):

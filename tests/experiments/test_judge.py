@@ -20,7 +20,7 @@ from bukva.core.errors import BukvaError
 from bukva.project.revisions import experiment_ref
 from bukva.report import judge as report
 from bukva.report.page import judged_tries
-from bukva.tracking import journal
+from bukva.tracking import record
 
 BETTER, WORSE, SMALL = {"model.n_head": 8}, {"model.n_head": 2}, {"model.n_head": 1}
 EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
@@ -273,8 +273,8 @@ def test_the_verdict_goes_to_the_run_with_the_outputs_of_the_try(begun, monkeypa
     saved = []
     runs = [("worse before it was renamed", begun.made["worse"].lock), ("other", {})]
     monkeypatch.setattr("bukva.compare.results.results_of", court.results_of)
-    monkeypatch.setattr(journal, "journal_of", lambda lock, _: next(run for run, its in runs if its == lock))
-    monkeypatch.setattr(journal, "save_note", lambda *note: saved.append(note))
+    monkeypatch.setattr(record, "run_of", lambda lock, _: next(run for run, its in runs if its == lock))
+    monkeypatch.setattr(record, "save_note", lambda *note: saved.append(note))
     command("worse")
     assert saved == [("worse before it was renamed", {"bukva.judge": "discard", "bukva.try": "1"}, {})]
 

@@ -51,7 +51,7 @@ def test_another_text_line_of_code_or_pinned_package_changes_the_fingerprint(pro
 def test_what_cannot_change_the_model_keeps_the_fingerprint(project):
     before = now()
     for file in (
-        "src/bukva/tracking/journal.py", "src/bukva/report/charts.py", "src/bukva/core/schema.py", "stages/sample.py",
+        "src/bukva/tracking/record.py", "src/bukva/report/charts.py", "src/bukva/core/schema.py", "stages/sample.py",
     ):  # fmt: skip
         edit(project / file)
     (project / "src/bukva/models/__pycache__").mkdir(exist_ok=True)

@@ -143,14 +143,13 @@ def test_without_a_result_there_is_a_page_with_the_sentence_and_the_stage_that_r
         assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
         return page.xpath("//h1")[0].text, page.xpath("//p[@class='verdict']")[0].text_content()
 
-    monkeypatch.setattr(pages, "read_journals", list)
+    monkeypatch.setattr(pages, "read_runs", list)
     nothing = ("Nothing to show", "HEAD: has no result; run dvc repro.")
     assert shown("/") == shown("/runs/<b>") == nothing
     ended, running = (
-        SimpleNamespace(start={"stage": stage}, is_running=lambda on=on: on)
-        for stage, on in (("a", False), ("b", True))
+        SimpleNamespace(stage=stage, is_running=lambda on=on: on) for stage, on in (("a", False), ("b", True))
     )
-    monkeypatch.setattr(pages, "read_journals", lambda: [ended, running])
+    monkeypatch.setattr(pages, "read_runs", lambda: [ended, running])
     more = " Stage b is running; MLflow (/mlflow) shows the curves of trainings."
     assert shown("/") == ("No results yet", nothing[1] + more)
     assert shown("/runs/none") == nothing

@@ -23,6 +23,7 @@ def project(tmp_path, monkeypatch):
     """The root of a new project; stages run in it."""
     root = tmp_path / "мой проект"
     (root / ".dvc").mkdir(parents=True)
+    (root / ".dvc/config").write_text("[core]\nno_scm = true\n")
     for variable in FOREIGN:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("BUKVA_ROOT", str(root))

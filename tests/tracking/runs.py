@@ -1,14 +1,52 @@
-"""What an MLflow store shows, as tests name it."""
+"""What stages leave, and what an MLflow store shows, as tests name it."""
 
-from bukva.tracking.journal import read_journals
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+
+from bukva.core.files import project_root
+from bukva.tracking.record import Recorder, read_runs
 from bukva.tracking.store import connect
-from bukva.tracking.sync import send_journals
+from bukva.tracking.sync import fill
+
+
+def cache(path):
+    """Store an output in DVC's cache of the project, as DVC does when its stage has ended, and return its digest."""
+
+    def store(content, suffix=""):
+        md5 = hashlib.md5(content).hexdigest() + suffix
+        file = project_root() / ".dvc/cache/files/md5" / md5[:2] / md5[2:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return md5
+
+    if path.is_file():
+        return store(path.read_bytes())
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    listed = [{"md5": store(file.read_bytes()), "relpath": file.relative_to(path).as_posix()} for file in files]
+    return store(json.dumps(listed).encode(), ".dir")
+
+
+@contextlib.contextmanager
+def stage(name, params, status="FINISHED", **more):
+    """Record a stage, whose outputs the block writes, and store them in DVC's cache."""
+    recorder = Recorder(name, params, **more)
+    yield recorder
+    recorder.end(status)
+    for out in read_runs(key=recorder.run.key)[-1].state()[0]["outs"]:
+        cache(Path(out))
+
+
+def finish(name, params, status="FINISHED", **more):
+    with stage(name, params, status, **more):
+        pass
 
 
 def sync():
-    """Fill MLflow from all journals, and return the store."""
+    """Fill MLflow from all records, and return the store."""
     store = connect()
-    assert send_journals(store, read_journals()) == []
+    assert fill(store, read_runs()) == []
     return store
 
 

@@ -30,13 +30,13 @@ def test_dvc_repro_is_named_after_the_commit_of_the_project_and_what_differs_fro
     project, params, tmp_path, monkeypatch
 ):
     experiment = this_experiment(params)
-    assert (experiment["experiment"], experiment["commit"]) == ("repro-uncommitted", "")
+    assert (experiment.experiment, experiment.commit) == ("repro-uncommitted", "")
     head = commit_params(project)
     (project / "params.yaml").write_text("# nothing as it was")
     monkeypatch.chdir(tmp_path)
     experiment = this_experiment(params)
-    assert (experiment["experiment"], experiment["commit"]) == (f"repro-{head[:7]}", head)
-    names = {this_experiment(changed(params, "model", n_head=n_head))["experiment"] for n_head in (1, 2)}
+    assert (experiment.experiment, experiment.commit) == (f"repro-{head[:7]}", head)
+    names = {this_experiment(changed(params, "model", n_head=n_head)).experiment for n_head in (1, 2)}
     assert [len(name) for name in names] == [len("repro-1234567-12345678")] * 2
 
 
@@ -51,7 +51,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back_and
     line = capsys.readouterr().out
     assert line.startswith(f"params.yaml differs from commit {head[:7]}: download.url='https://***@host/a.txt'")
     assert ", model.n_head=8. The next experiment will start from these values. To return to the last commit: " in line
-    known = this_experiment(other)["params"]
+    known = this_experiment(other).params
     assert known == flatten(other.model_dump()) | {"download.url": "https://***@host/a.txt"}
 
 
@@ -61,7 +61,7 @@ def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_
     commit_params(project)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # tests/gitconfig trusts all folders
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    assert this_experiment(params)["experiment"] == "repro-uncommitted"
+    assert this_experiment(params).experiment == "repro-uncommitted"
     with pytest.raises(RefusedError):
         print_uncommitted(params)
     monkeypatch.setattr(publish_stage, "publish", lambda _: None)
@@ -89,7 +89,7 @@ def test_a_label_names_what_changed_without_sections_that_no_reader_needs(projec
     monkeypatch.setenv("DVC_EXP_NAME", "bumpy-vara")
     for section, values in changes.items():
         params = changed(params, section, **values)
-    assert this_experiment(params)["label"] == label
+    assert this_experiment(params).label == label
 
 
 # ---- code and texts that differ from the commit
@@ -116,9 +116,9 @@ def test_edits_in_a_subfolder_of_a_repository_have_a_key_each(subfolder, params)
     for text in ("two", "three"):
         write_text(subfolder / "src/bukva/models/gpt.py", text)
         edited = this_experiment(params)
-        assert (clean["edited"], edited["edited"]) == ([], ["src/bukva/models"])
-        keys.add(edited["key"])
-    assert len(keys | {clean["key"]}) == 3
+        assert (clean.edited, edited.edited) == ([], ["src/bukva/models"])
+        keys.add(edited.key)
+    assert len(keys | {clean.key}) == 3
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_text_is_part_of_the_experiment_also_if_git_does_not_track_it(subfolde
     for text in ("two", "three"):
         write_text(folder / "a.txt", text)
         found.append(this_experiment(own))
-        assert found[-1]["edited"] == [name]
-        assert found[-1]["label"].endswith(f"edited {Path(name).name}")
-    assert found[0]["key"] != found[1]["key"]
+        assert found[-1].edited == [name]
+        assert found[-1].label.endswith(f"edited {Path(name).name}")
+    assert found[0].key != found[1].key
     if how != "in another folder of git":  # the record of DVC in the last commit decides
         stages = {"download": {"deps": [{"path": name, "md5": digests([name])[name]}]}}
         write_json(subfolder / "dvc.lock", {"schema": "2.0", "stages": stages})
         commit(subfolder, "dvc.lock")
-        assert this_experiment(own)["edited"] == []
+        assert this_experiment(own).edited == []
 
 
 def test_many_edited_folders_are_counted_and_a_text_is_one(subfolder, params):
@@ -158,4 +158,4 @@ def test_many_edited_folders_are_counted_and_a_text_is_one(subfolder, params):
         write_text(subfolder / f"src/bukva/{name}/two.py", "")
     own = changed(params, "download", path="own")
     edited, folders = this_experiment(own), ["own", "src/bukva/corpus", "src/bukva/models"]
-    assert edited["edited"] == [*folders, "1 more"]
+    assert edited.edited == [*folders, "1 more"]

@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
 import torch
-from tracking.runs import every, points, sync
+from tracking.runs import every, points, stage, sync
 from tracking.test_experiment import changed
 from tracking.test_sync import evaluate
 
@@ -18,8 +19,8 @@ from bukva.core.params import flatten
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers import CharTokenizer
-from bukva.tracking.journal import JournalWriter, requirements
 from bukva.tracking.models import _text, move_aliases
+from bukva.tracking.record import requirements
 from bukva.tracking.store import connect
 from bukva.tracking.sync import sync as sync_all
 
@@ -29,16 +30,14 @@ TOKENIZER = CharTokenizer(sorted("\n абвг"))
 CONFIG = GPTConfig(len(TOKENIZER), 1, 1, 5, 7, 0.0)
 
 
-def train(folder, params, val, seed=1):
+def train(params, val, seed=1):
     """What the stages leave: a model of random weights, and a score of our choice."""
     torch.manual_seed(seed)
     weights = {name: dict(GPT(CONFIG).state_dict()) for name in ("best", "initial")}
-    save_model(folder / "data/models/gpt", CONFIG, TOKENIZER, weights, {"torch": "2", "arithmetic": "abc"})
-    log = JournalWriter("train-gpt", params)
-    log.metrics({"val_nats_per_char": 2.0}, step=100)
-    log.model("gpt", folder / "data/models/gpt")
-    log.end("FINISHED")
-    evaluate(folder, params, {"gpt": {"val": val, "test": val + 0.5, "accuracy": 0.25}})
+    with stage("train-gpt", params) as recorder:
+        recorder.curve([{"step": 100, "val_nats_per_char": 2.0}])
+        save_model(Path("data/models/gpt"), CONFIG, TOKENIZER, weights, {"torch": "2", "arithmetic": "abc"})
+    evaluate(params, {"gpt": {"val": val, "test": val + 0.5, "accuracy": 0.25}})
 
 
 def logged(store):
@@ -58,8 +57,8 @@ def aliases(store, model="bukva-gpt"):
 def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
     splits = [{"name": f"sample/{split}", "digest": "d", "split": split} for split in ("val", "test")]
     splits = [each | {"source": {}, "profile": {}, "text": ""} for each in splits]
-    monkeypatch.setattr("bukva.tracking.journal.datasets", lambda kind, _: splits if kind == "report" else [])
-    train(alone, params, 2.5)
+    monkeypatch.setattr("bukva.tracking.record.datasets", lambda kind, _: splits if kind == "report" else [])
+    train(params, 2.5)
     store = sync()
     [model] = logged(store)
     training = store.client.get_run(model.source_run_id)
@@ -81,7 +80,7 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
 
 
 def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_again(database, alone, params):
-    train(alone, params, 2.5)
+    train(params, 2.5)
     complete = f"{database} has the results of 2 stage executions."
     assert sync_all() == complete
     shutil.rmtree(alone / "mlruns")
@@ -93,7 +92,7 @@ def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_a
 
 def test_models_are_loaded_by_alias_and_by_version(database, alone, params):
     for n, val in ((1, 2.25), (2, 2.5)):
-        train(alone, changed(params, "model", n_layer=n), val, seed=n)
+        train(changed(params, "model", n_layer=n), val, seed=n)
     store = sync()
     assert versions(store) == {"1": "2.25", "2": "2.5"}
     assert aliases(store) == {"best": "1", "best-sample": "1"}
@@ -131,7 +130,7 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    train(alone, params, 2.5)
+    train(params, 2.5)
     for call in (
         "log_outputs",
         "log_model_artifacts",
@@ -151,7 +150,10 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bukva-gpt", "version": 1}]
     assert versions(store) == {"1": "2.5"}
     assert aliases(store)["best"] == "1"
-    evaluate(alone, params, {"gpt": {"val": 2.25}})  # by other code
+    evaluate(params, {"gpt": {"val": 2.25}})  # by other code
+    for run in store.runs().values():
+        store.client.set_tag(run.info.run_id, "bukva.filled", "[]")
+    monkeypatch.setattr("mlflow.MlflowClient.log_model_artifacts", stop)
     assert versions(sync()) == {"1": "2.25"}
 
 
@@ -160,7 +162,7 @@ def test_a_text_is_its_cleaned_content_and_its_split_wherever_it_came_from(param
 
     def text(cleaned, **changed):
         params = flat | {key.replace("_", ".", 1): value for key, value in changed.items()}
-        return _text({"datasets": [{"text": cleaned}], "params": params})
+        return _text(SimpleNamespace(datasets=[{"text": cleaned}], params=params))
 
     same = text("abc")
     assert text("abc", download_corpus="local", model_n_head=8) == same
@@ -179,7 +181,7 @@ print(next(module.__file__ for name, module in sys.modules.items() if name == "b
 def test_a_model_is_no_pickle_and_writes_outside_the_repository_with_the_code_it_carries(
     database, alone, params, tmp_path
 ):
-    train(alone, params, 2.5)
+    train(params, 2.5)
     [model] = logged(sync())
     folder = Path(unquote(model.artifact_location.removeprefix("file://")))
     names = {file.name for file in folder.rglob("*") if file.is_file()}

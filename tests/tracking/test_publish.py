@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 from repository import commit, run_git
+from tracking.runs import cache, stage
 from tracking.test_experiment import changed
 
 from bukva.core.files import write_json, write_text
 from bukva.project.lock import read_lock
-from bukva.tracking.journal import NOTES, JournalWriter, read_journals
 from bukva.tracking.publish import publish
+from bukva.tracking.record import CURVE, NOTES, read_runs, seconds_of_models
 from bukva.tracking.sync import LATER
 
-CURVE = """\
+COMMITTED = """\
 step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
-100,800,3.5,3.25,0.1
-200,1600,3.0,,0.1
-300,2400,2.5,2.75,0.1
-400,3200,2.25,3.0,0.1
+0,0,,3.25,0.1
+100,800,2.5,2.75,0.1
 """
+WITH_TIMES = "step,val_nats_per_char,at,chars_per_second\n0,3.25,1000,\n100,2.75,2000,7.0\n"
 
 
-def entry(*outs, digest="1"):
-    return {"cmd": "python", "outs": [{"path": out, "md5": digest} for out in outs]}
+def entry(*outs):
+    return {"cmd": "python", "outs": [{"path": out, "md5": cache(Path(out))} for out in outs]}
 
 
 def lock(**stages):
@@ -32,40 +32,44 @@ def lock(**stages):
 
 
 def write_gpt(weights="weights"):
-    write_text(Path("data/models/gpt/model.safetensors"), weights)
-    write_text(Path("reports/curves/train_gpt.csv"), CURVE)
-    return entry("data/models/gpt", "reports/curves/train_gpt.csv", digest=weights)
+    write_text(Path("data/models/gpt/best.safetensors"), weights)
+    write_text(Path("reports/curves/train_gpt.csv"), COMMITTED)
+    return entry("data/models/gpt", "reports/curves/train_gpt.csv")
 
 
-def log_gpt(params, status="FINISHED", **outs):
-    log = JournalWriter("train-gpt", params)
-    for out in write_gpt(**outs)["outs"]:
-        log.artifact(Path(out["path"]))
-    log.end(status)
+def train_gpt(params, status="FINISHED", weights="weights"):
+    with stage("train-gpt", params, status) as recorder:
+        write_gpt(weights)
+        recorder.text(CURVE, WITH_TIMES)
 
 
 def restored():
-    """Stage of each journal, and whether DVC restored it."""
-    return [(journal.start["stage"], journal.start["restored"]) for journal in read_journals()]
+    """Stage of each run, and whether DVC restored it."""
+    return [(run.stage, run.restored) for run in read_runs()]
 
 
-def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, params):
+def test_the_record_of_a_restored_training_is_made_from_its_files(alone, params):
     lock(train_gpt=write_gpt())
     write_json(Path("data/scores/about.json"), {"models": {"gpt": {"parameters": 7}}})
     publish(params)
-    (journal,) = read_journals()
-    assert (restored(), journal.status()[0]) == ([("train-gpt", True)], "FINISHED")
-    assert (journal.folder / "artifacts/gpt/model.safetensors").read_text() == "weights"
-    assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
-    points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
-    assert points.pop(0) == {"n_parameters": 7}
-    assert journal.read()[0][-2]["note"].endswith("are only in the run of the stage that trained the model.")
-    assert sorted(points) == [100, 200, 300, 400]
-    assert points[200] == {"chars_seen": 1600, "train_nats_per_char": 3.0, "learning_rate": 0.1}
-    best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
-    assert best == [3.25, None, 2.75, 2.75]
+    (run,) = read_runs()
+    end, _ = run.state()
+    assert (restored(), end["status"], run.n_parameters) == ([("train-gpt", True)], "FINISHED", 7)
+    assert end["outs"] == read_lock()["train-gpt"].outs
+    assert end["why"].startswith("Restored by DVC from its run cache.")
+    assert (run.folder / CURVE).read_text() == COMMITTED
     publish(params)
-    assert len(read_journals()) == 1
+    assert len(read_runs()) == 1
+
+
+def test_the_record_of_a_training_that_an_earlier_experiment_ran_here_has_its_times(alone, params):
+    train_gpt(params)
+    train_gpt(params, weights="other")
+    lock(train_gpt=write_gpt())
+    publish(changed(params, "sample", seed=7))
+    assert restored()[2:] == [("train-gpt", True)]
+    assert (read_runs()[-1].folder / CURVE).read_text() == WITH_TIMES
+    assert len(seconds_of_models("gpt")) == 2
 
 
 @pytest.mark.parametrize(
@@ -76,25 +80,26 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, par
         ("weights", "KILLED", True),
     ],
 )
-def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, params, weights, status, is_restored):
-    log_gpt(params, status, weights=weights)
+def test_a_stage_gets_a_record_unless_it_has_one_of_the_present_files(alone, params, weights, status, is_restored):
+    train_gpt(params, status, weights)
     lock(train_gpt=write_gpt())
     publish(params)
     assert restored() == [("train-gpt", False), ("train-gpt", True)][: 1 + is_restored]
 
 
-def test_only_what_changed_since_the_baseline_gets_a_journal_but_a_model_trained_again_gets_its_scores(alone, params):
+def test_only_what_changed_since_the_baseline_gets_a_record_but_a_model_trained_again_gets_its_scores(alone, params):
     """If a training makes the same bytes as before, DVC does not run stage evaluate."""
-    write_text(Path("reports/metrics.json"), "{}")
+    for path in ("reports/metrics.json", "data/clean/a.txt"):
+        write_text(Path(path), "{}")
     lock(clean=entry("data/clean"), train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
     run_git(alone, "init", "-q")
     commit(alone, "dvc.lock")
     publish(params)
     assert restored() == []
-    log_gpt(params)
+    train_gpt(params)
     publish(params)
     assert restored() == [("train-gpt", False), ("evaluate", True)]
-    assert (read_journals()[-1].folder / "artifacts/metrics.json").exists()
+    assert list(read_runs()[-1].state()[0]["outs"]) == ["reports/metrics.json"]
 
 
 def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
@@ -103,10 +108,10 @@ def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_na
     lock(train_gpt=write_gpt())
     for parameters in (params, changed(params, "sample", seed=7)):
         publish(parameters)
-    first, second = read_journals()
-    assert first.start["key"] != second.start["key"]
-    for journal in (first, second):
-        assert read_lock(journal.folder / NOTES) == read_lock() != {}
+    first, second = read_runs()
+    assert first.key != second.key
+    for run in (first, second):
+        assert read_lock(run.folder / NOTES) == read_lock() != {}
 
 
 def test_in_a_sweep_that_sends_its_results_later_nothing_is_sent_and_the_line_says_so(

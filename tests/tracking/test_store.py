@@ -8,10 +8,10 @@ from urllib.parse import unquote_plus
 
 import pytest
 from sqlalchemy.engine import make_url
-from tracking.runs import every, sync
+from tracking.runs import every, finish, stage, sync
 
 from bukva.core.errors import BukvaError
-from bukva.tracking.journal import JournalWriter
+from bukva.core.files import write_text
 from bukva.tracking.store import Server, connect, database_path, explain, mlflow_server, store_name, tracking_uri
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -22,7 +22,7 @@ def test_the_address_opens_all_experiments_or_one_of_them_whatever_quotes_its_na
     names = ["wide", "o'brien", 'say "a"', """it's "a" one"""]
     for name in names:
         monkeypatch.setenv("DVC_EXP_NAME", name)
-        JournalWriter("clean", params).end("FINISHED")
+        finish("clean", params)
     store, server = sync(), Server("http://127.0.0.1:5005")
 
     def shown(*name):
@@ -40,12 +40,11 @@ def test_the_address_opens_all_experiments_or_one_of_them_whatever_quotes_its_na
 @pytest.mark.parametrize("folder", ["a%20b?c#d'e", "мой a%3Fb&c=d'e\"f :про@ект"])
 def test_the_database_of_a_project_is_in_the_project_whatever_its_path(alone, params, monkeypatch, folder):
     root = alone / folder / "bukva"
-    (root / ".dvc").mkdir(parents=True)
+    shutil.copytree(alone / ".dvc", root / ".dvc")
     monkeypatch.setenv("BUKVA_ROOT", str(root))
     monkeypatch.chdir(root)
-    log = JournalWriter("sample", params)
-    log.text("samples.md", "written")
-    log.end("FINISHED")
+    with stage("sample", params):
+        write_text(root / "reports/samples.md", "written")
     sync()
     assert {path.relative_to(alone).parts[0] for path in alone.rglob("*")} == {".dvc", folder}
     assert (root / "mlflow.db").is_file()
@@ -121,7 +120,7 @@ def test_a_broken_database_is_reported_at_once_and_not_changed(database):
 def test_a_copied_project_does_not_write_into_the_first_one_and_is_filled_when_the_database_is_removed(
     database, params, tmp_path, monkeypatch
 ):
-    JournalWriter("clean", params).end("FINISHED")
+    finish("clean", params)
     sync()
     copy = tmp_path / "copy"
     shutil.copytree(database.parent, copy)

@@ -1,4 +1,4 @@
-"""MLflow gets everything from the journals, once."""
+"""MLflow gets everything from the records of stages and from DVC's cache, once."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from repository import commit
-from tracking.runs import by_name, every, files, points, sync, whole
+from tracking.runs import by_name, cache, every, files, finish, points, stage, sync, whole
 from tracking.test_experiment import changed, commit_params
 
 from bukva.core.errors import BukvaError
@@ -19,9 +19,9 @@ from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
 from bukva.core.schema import Params
 from bukva.tracking import sync as sync_module
-from bukva.tracking.journal import JournalWriter, journals_root, read_journals, save_note
+from bukva.tracking.record import Recorder, read_runs, save_note
 from bukva.tracking.store import connect
-from bukva.tracking.sync import send_journals
+from bukva.tracking.sync import fill
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,34 +32,29 @@ WHOLE = "repro-uncommitted"
 VAL = "val_nats_per_char"
 
 
-def finish(stage, params, status="FINISHED", **more):
-    JournalWriter(stage, params, **more).end(status)
+def curve(losses, **more):
+    """A loss curve with a point a second."""
+    return [{"step": step, VAL: loss, "at": 1000 * step} | more for step, loss in enumerate(losses, 1)]
 
 
-def train(params, losses=(3.0, 2.5, 2.0), status="FINISHED", stage="train-gpt", **more):
-    """A journal of a training from its first step, whether or not it was resumed."""
-    log = JournalWriter(stage, params)
-    for step, loss in enumerate(losses, 1):
-        log.metrics({VAL: loss} | more, step)
-    log.end(status)
+def train(params, losses=(3.0, 2.5, 2.0), status="FINISHED", of="train-gpt", **more):
+    """Record a training from its first step, whether or not it was resumed."""
+    with stage(of, params, status, **more) as recorder:
+        recorder.curve(curve(losses))
 
 
-def evaluate(folder, params, scores):
-    log = JournalWriter("evaluate", params)
-    write_json(folder / "reports/metrics.json", scores)
-    log.artifact(folder / "reports/metrics.json")
-    log.end("FINISHED")
+def evaluate(params, scores):
+    with stage("evaluate", params):
+        write_json(Path("reports/metrics.json"), scores)
 
 
-def run_pipeline(folder, params):
-    finish("clean", params)
-    log = JournalWriter("train-gpt", params)
-    for step in (100, 200, 300):
-        log.metrics({VAL: math.log(2) * (3 - step / 1000), "learning_rate": 0.1}, step)
-    write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
-    log.artifact(folder / "data/models/train_gpt")
-    log.end("FINISHED")
-    evaluate(folder, params, {"gpt": {"val": 3.1, "test": 2.9}})
+def run_pipeline(params):
+    with stage("clean", params):
+        write_json(Path("reports/cleaning.json"), {"chars": 5, "rule_set": "notes"})
+    with stage("train-gpt", params) as recorder:
+        recorder.curve(curve([math.log(2) * bits for bits in (2.9, 2.8, 2.7)], learning_rate=0.1))
+        write_text(Path("reports/curves/train_gpt.csv"), "step")
+    evaluate(params, {"gpt": {"val": 3.1, "test": 2.9}})
 
 
 def contents(store):
@@ -92,7 +87,7 @@ def trainings(store):
 
 
 def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(database, params):
-    run_pipeline(database.parent, params)
+    run_pipeline(params)
     store = sync()
     assert store.client.get_experiment(store.experiment_id).artifact_location == (database.parent / "mlruns").as_uri()
     stages = by_name(store)
@@ -107,47 +102,46 @@ def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(dat
     assert {key.partition(".")[0] for key in stages["train-gpt"].data.params} == {"model", "compute", "train_gpt"}
     assert stages["train-gpt"].data.params["model.n_head"] == str(params.model.n_head)
     assert top.data.metrics.items() >= {"gpt.val": 3.1, "gpt.test": 2.9}.items()
-    (entry,) = (entry for entry in read_journals() if entry.start["stage"] == "train-gpt")
-    records, run = entry.read()[0], stages["train-gpt"]
-    assert (run.info.start_time, run.info.end_time) == (records[0]["at"], records[-1]["at"])
-    assert points(store, run, VAL) == [(each["step"], each["values"][VAL], each["at"]) for each in records[1:4]]
-    bits = [value for _, value, _ in points(store, run, "val_bits_per_char")]
-    assert bits == pytest.approx([2.9, 2.8, 2.7])
-    assert files(store, run) == [("train_gpt/model.safetensors", len("weights"))]
+    assert stages["clean"].data.metrics.items() >= {"chars": 5}.items()
+    assert all(run.data.metrics["seconds"] >= 0 for run in stages.values())
+    [made], run = read_runs(stage="train-gpt"), stages["train-gpt"]
+    assert (run.info.start_time, run.info.end_time) == (made.at, made.state()[0]["at"])
+    shown = [point for unit in ("nats", "bits") for point in points(store, run, f"val_{unit}_per_char")]
+    scale = (math.log(2), 1)
+    expected = [(step, factor * (3 - step / 10), 1000 * step) for factor in scale for step in (1, 2, 3)]
+    assert shown == [pytest.approx(point) for point in expected]
+    assert files(store, run) == [("train_gpt.csv", len("step"))]
 
 
 def test_the_run_of_an_experiment_has_the_losses_of_the_gpt_while_it_is_trained_and_samples(database, params):
-    for stage in ("train-bigram", "train-gpt"):
-        is_gpt, log = stage == "train-gpt", JournalWriter(stage, params)
-        log.metrics({"n_parameters": 7})
-        for step in (100, 200):
-            more = {"chars_per_second": 7.0, "learning_rate": 0.1}
-            log.metrics({VAL: 2.0, "train_nats_per_char": 2.0} | more, step)
-            log.text("samples.txt", stage)
-            store = sync()
-            run, top = by_name(store)[stage], whole(store)
-            for name in ("val_bits_per_char", "train_bits_per_char", VAL, "chars_per_second"):
-                assert len(points(store, run, name)) == step / 100
-                assert points(store, top, name) == (points(store, run, name) if is_gpt else [])
-            assert not [name for name in top.data.metrics if name.endswith(("learning_rate", "n_parameters"))]
-        assert (run.data.tags["bukva.n_parameters"], "bukva.n_parameters" in top.data.tags) == ("7", is_gpt)
-        log.end("FINISHED")
-    log = JournalWriter("sample", params)
-    log.text("samples.md", "trained")
-    log.end("FINISHED")
+    for of in ("train-bigram", "train-gpt"):
+        is_gpt = of == "train-gpt"
+        with stage(of, params, n_parameters=7) as recorder:
+            for n in (1, 2):
+                recorder.curve(curve([2.0] * n, train_nats_per_char=2.0, chars_per_second=7.0, learning_rate=0.1))
+                recorder.text("samples.txt", of)
+                store = sync()
+                run, top = by_name(store)[of], whole(store)
+                for name in ("val_bits_per_char", "train_bits_per_char", VAL, "chars_per_second"):
+                    assert len(points(store, run, name)) == n
+                    assert points(store, top, name) == (points(store, run, name) if is_gpt else [])
+                assert not [name for name in top.data.metrics if name.endswith("learning_rate")]
+            assert (run.data.tags["bukva.n_parameters"], "bukva.n_parameters" in top.data.tags) == ("7", is_gpt)
+    with stage("sample", params):
+        write_text(Path("reports/samples.md"), "trained")
     assert files(sync(), top) == [("samples.md", len("trained")), ("samples.txt", len("train-gpt"))]
 
 
 def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_same(
     database, empty_database, params, monkeypatch
 ):
-    run_pipeline(database.parent, params)
+    run_pipeline(params)
     store = sync()
     first, runs = contents(store), by_name(store)
     assert contents(sync()) == first
     for name, run in runs.items():  # stopped before it noted how far it came
         if name != WHOLE:
-            store.client.delete_tag(run.info.run_id, "bukva.synced")
+            store.client.delete_tag(run.info.run_id, "bukva.filled")
     store.client.update_run(runs[WHOLE].info.run_id, "RUNNING")
     assert contents(sync()) == first
     shutil.copy(empty_database, database.parent / "other.db")
@@ -156,29 +150,45 @@ def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_
     assert contents(sync()) == first
 
 
-def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, params):
-    log = JournalWriter("train-gpt", params)
-    for step, loss in enumerate((3.0, float("inf"), float("nan")), 1):
-        log.metrics({VAL: loss}, step)
-        log.text("samples.txt", "а" * step)
-        store = sync()
-        run = by_name(store)["train-gpt"]
-        assert files(store, run) == [("samples.txt", 2 * step)]
-        for unit in ("nats", "bits"):
-            assert [point[0] for point in points(store, run, f"val_{unit}_per_char")] == list(range(1, step + 1))
-        assert set(statuses(store).values()) == {"RUNNING"}
-    for sent in (database.parent / "mlruns").rglob("samples.txt"):
-        sent.unlink()
-    log.end("FINISHED")
+def test_a_training_that_runs_is_followed_and_nothing_is_sent_again(database, params, monkeypatch):
+    losses = (3.0, float("inf"), float("nan"))
+    with stage("train-gpt", params) as recorder:
+        for n in (1, 2, 3):
+            recorder.curve(curve(losses[:n]))
+            recorder.text("samples.txt", "а" * n)
+            store = sync()
+            run = by_name(store)["train-gpt"]
+            assert files(store, run) == [("samples.txt", 2 * n)]
+            for unit in ("nats", "bits"):
+                assert [point[0] for point in points(store, run, f"val_{unit}_per_char")] == list(range(1, n + 1))
+            assert set(statuses(store).values()) == {"RUNNING"}
     assert set(statuses(sync()).values()) == {"FINISHED"}
-    assert files(store, run) == []
+    monkeypatch.setattr(sync_module, "_fill", lambda *_: pytest.fail("sent again"))
+    sync()
+
+
+def test_an_output_is_sent_when_dvc_has_stored_it_and_counted_when_dvc_has_removed_it(database, params):
+    recorder = Recorder("clean", params)
+    write_text(Path("reports/corpus.md"), "works")
+    recorder.end("FINISHED")  # DVC stores it later
+    assert sync_module.sync() == (
+        f"{database} has the results of 1 stage execution.\n"
+        "Stage executions with outputs that are not in DVC's cache: 1."
+    )
+    cache(Path("reports/corpus.md"))
+    assert sync_module.sync() == f"{database} has the results of 1 stage execution."
+    store = connect()
+    assert files(store, by_name(store)["clean"]) == [("corpus.md", len("works"))]
+    shutil.rmtree(".dvc/cache/files")
+    assert "not in DVC's cache: 1." in sync_module.sync()
+    assert files(store, by_name(store)["clean"]) == [("corpus.md", len("works"))]
 
 
 def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_replaces_the_former(
     database, params, monkeypatch
 ):
     finish("clean", params)
-    [made] = read_journals()
+    [made] = read_runs()
 
     def shown():
         store = sync()
@@ -201,7 +211,7 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, par
     write_json(alone / "dvc.lock", {"schema": "2.0", "stages": {"split": {"outs": outs}}})  # JSON is YAML, too
     sizes = {"train": 1009, "val": 101, "test": 103}
     write_json(alone / "reports/split.json", {split: {"chars": chars} for split, chars in sizes.items()})
-    run_pipeline(alone, params)
+    run_pipeline(params)
     for _ in range(2):
         found = {
             name: {
@@ -230,14 +240,8 @@ def test_each_execution_has_a_run_and_the_whole_experiment_has_each_point_once_a
         }  # fmt: skip
         assert whole(store).info.status == "FINISHED"
         assert [point[:2] for point in points(store, whole(store), VAL)] == [(1, 3.0), (2, 2.5), (3, 2.0)]
-        for run in every(store, "tags.`bukva.stage` = 'train-gpt'"):  # sent again, in the order of the journals
-            store.client.delete_tag(run.info.run_id, "bukva.synced")
-    log = JournalWriter("train-gpt", params)  # DVC did not record the outputs, so they are written again
-    log.replace_finished()
-    log.end("FINISHED")
-    store = sync()
-    assert [status for status, _ in trainings(store).values()] == ["FINISHED", "KILLED", "KILLED"]  # the newest first
-    assert whole(store).info.status == "FINISHED"
+        for run in every(store, "tags.`bukva.stage` = 'train-gpt'"):  # sent again, in the order of the records
+            store.client.delete_tag(run.info.run_id, "bukva.filled")
 
 
 def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_ended(
@@ -245,9 +249,9 @@ def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_en
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
     original, copy = database.parent, tmp_path / "copy"
-    log = JournalWriter("train-gpt", params)
-    log.metrics({VAL: 3.0}, 1)
-    (copy / ".dvc").mkdir(parents=True)
+    recorder = Recorder("train-gpt", params)
+    recorder.curve(curve([3.0]))
+    shutil.copytree(original / ".dvc", copy / ".dvc")
     shutil.copytree(original / ".bukva", copy / ".bukva")
     sync()
     monkeypatch.setenv("BUKVA_ROOT", str(copy))
@@ -256,8 +260,8 @@ def test_a_project_that_was_copied_during_a_training_does_not_decide_how_that_en
     first, resumed = f"{WHOLE}/train-gpt", {f"{WHOLE}/train-gpt 2": ("FINISHED", [1, 2, 3])}
     assert trainings(store) == {first: ("KILLED", [1])} | resumed
     monkeypatch.setenv("BUKVA_ROOT", str(original))
-    log.metrics({VAL: 2.5}, 2)
-    log.end("FINISHED")
+    recorder.curve(curve([3.0, 2.5]))
+    recorder.end("FINISHED")
     for root in (original, copy, original):
         monkeypatch.setenv("BUKVA_ROOT", str(root))
         assert trainings(sync()) == {first: ("FINISHED", [1, 2])} | resumed
@@ -272,21 +276,22 @@ NUMERICS = {"torch": "2.13.0", "numpy": "2", "processor": "Intel AVX2", "precisi
 
 def run_on(machine, monkeypatch, params, numerics, losses, restored=(), bigram=None):
     """Run a pipeline in a clone. The losses of its GPT are also its scores. DVC restores the stages `restored`."""
-    (machine / ".dvc").mkdir(parents=True, exist_ok=True)
+    if not machine.exists():
+        shutil.copytree(".dvc", machine / ".dvc")
     monkeypatch.setenv("BUKVA_ROOT", str(machine))
     monkeypatch.chdir(machine)
-    model = machine / "data/models/gpt/numerics.json"
-    for stage, facts in (("clean", {}), ("train-bigram", bigram or numerics), ("train-gpt", numerics)):
-        if stage in restored:
+    model = Path("data/models/gpt/numerics.json")
+    for name, facts in (("clean", {}), ("train-bigram", bigram or numerics), ("train-gpt", numerics)):
+        if name in restored:
             write_json(model, {**numerics, "losses": "compiled"})
-        log = JournalWriter(stage, params, **{"restored": True} if stage in restored else {"numerics": facts})
-        for step, loss in enumerate(losses, 1):
-            log.metrics({VAL: loss} if stage == "train-gpt" else {}, step)
-        log.end("FINISHED")
-        if stage == "train-bigram":
+        with stage(name, params, **{"restored": True} if name in restored else {"numerics": facts}) as recorder:
+            if name == "train-gpt":
+                recorder.curve(curve(losses))
+            shutil.rmtree(model.parent, ignore_errors=True)  # these trainings leave no model
+        if name == "train-bigram":
             sync()
     write_json(model, numerics)
-    evaluate(machine, params, {"gpt": {"val": losses[-1]}})
+    evaluate(params, {"gpt": {"val": losses[-1]}})
     return sync()
 
 
@@ -375,7 +380,7 @@ def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made
     made = ["Trained: train-gpt.", "Restored by DVC from its run cache: train-bigram."]
     assert description() == begun + made
     for val in (2.5, 2.25):
-        evaluate(database.parent, params, {"gpt": {"val": val}, "bigram": {"val": 3.5}})
+        evaluate(params, {"gpt": {"val": val}, "bigram": {"val": 3.5}})
         score = f"Scores on val, bits per character: GPT **{val:.3f}**, bigram **3.500**."
         assert description() == [*begun, score, *made]
     store = connect()
@@ -388,7 +393,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     store = connect()
     foreign = store.client.create_run(store.experiment_id, run_name="mine")
     finish("clean", params)
-    running = JournalWriter("train-gpt", params)
+    running = Recorder("train-gpt", params)
     sync()
     runs = by_name(store)
     store.client.delete_run(runs["clean"].info.run_id)
@@ -409,7 +414,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
 
 
 def test_a_run_that_mlflow_gc_has_removed_is_made_again_with_all_that_it_had(database, params):
-    run_pipeline(database.parent, params)
+    run_pipeline(params)
     store = sync()
     first = contents(store)
     store.client.delete_run(whole(store).info.run_id)
@@ -443,19 +448,13 @@ def test_the_variables_of_mlflow_choose_its_experiment_and_a_deleted_one_is_name
         sync_module.sync()
 
 
-def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, params):
-    odd = JournalWriter("clean", params)
-    odd.metrics({"no such name!": 1})
-    odd.end("FINISHED")
-    write_text(database.parent / "metrics.json", "{")
-    torn = JournalWriter("evaluate", params)
-    torn.artifact(database.parent / "metrics.json")
-    torn.end("FINISHED")
+def test_a_run_that_cannot_be_shown_does_not_stop_the_others(database, params):
+    for name, path, content in (("clean", "cleaning.json", '{"no such name!": 1}'), ("evaluate", "metrics.json", "{")):
+        with stage(name, params):
+            write_text(Path("reports", path), content)
     finish("split", params)
-    start = {"record": "start", "at": 1, "id": "a", "key": "a", "kind": "data", "stage": "clean", "experiment": "old"}
-    write_text(journals_root() / "old/clean-001/journal.jsonl", json.dumps(start) + "\n")  # lacks what is kept now
-    sentences = send_journals(connect(), read_journals())
-    assert [name in each for name, each in zip(("old", "/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 3
+    sentences = fill(connect(), read_runs())
+    assert [name in each for name, each in zip(("/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 2
     assert statuses(connect())["split"] == "FINISHED"
 
 
@@ -474,17 +473,17 @@ def test_a_run_that_the_store_refuses_does_not_stop_the_others_but_a_store_that_
     def fail(*_):
         raise MlflowException("no answer")
 
-    for stage in ("clean", "split", "tokenize"):
-        finish(stage, params)
+    for name in ("clean", "split", "tokenize"):
+        finish(name, params)
     store = connect()
     monkeypatch.setattr(MlflowClient, "create_run", refuse)
     if is_down:
         monkeypatch.setattr(MlflowClient, "get_experiment", fail)
         with pytest.raises(MlflowException, match="no answer"):
-            send_journals(store, read_journals())
+            fill(store, read_runs())
         assert len(asked) == 1
     else:
-        [trouble] = send_journals(store, read_journals())
+        [trouble] = fill(store, read_runs())
         assert "/clean-" in trouble
         assert "value too long" in trouble
         assert set(statuses(store)) == {WHOLE, "split", "tokenize"}

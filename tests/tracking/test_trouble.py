@@ -19,14 +19,16 @@ from pathlib import Path
 import psutil
 import pytest
 from imports import SHIPPED
-from tracking.runs import every, files, points
+from tracking.runs import cache, every, files, points
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.core.errors import BukvaError
+from bukva.core.files import write_text
 from bukva.core.processes import LOG, free_port
+from bukva.project.curves import read_curve
 from bukva.text.ids import bits
-from bukva.tracking.journal import journal, read_journals
+from bukva.tracking.record import CURVE, read_runs, recorded
 from bukva.tracking.store import connect, mlflow_server
 
 pytestmark = [
@@ -40,8 +42,8 @@ SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
 import sys, time; from pathlib import Path
-import bukva.tracking.journal
-from bukva.core.params import read_params; from bukva.tracking.journal import journal
+import bukva.tracking.record
+from bukva.core.params import read_params; from bukva.tracking.record import recorded
 params = read_params(Path({str(SHIPPED)!r}))
 """
 
@@ -120,7 +122,7 @@ class _Passes(BaseHTTPRequestHandler):
 @pytest.fixture
 def trial(project, monkeypatch):
     """The root of a project whose experiment has a name of its own; at the end, no file in it contains a secret."""
-    monkeypatch.setattr("bukva.tracking.journal.WAIT_SECONDS", PATIENCE_SECONDS)  # however busy the machine is
+    monkeypatch.setattr("bukva.tracking.record.WAIT_SECONDS", PATIENCE_SECONDS)  # however busy the machine is
     monkeypatch.setenv("DVC_EXP_NAME", f"trial-{uuid.uuid4().hex[:8]}")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRETS[1])
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", SECRETS[2])
@@ -159,13 +161,14 @@ def senders():
 @contextlib.contextmanager
 def quick_training(params):
     """A training with points before and after the block, and an artifact at the end."""
-    weights = Path("weights")
-    weights.write_bytes(b"w" * 10)
-    with journal("train-gpt", params) as log:
-        log.metrics({"val_nats_per_char": 3.0}, 100)
-        yield log
-        log.metrics({"val_nats_per_char": 2.0}, 200)
-        log.artifact(weights)
+    curve = Path("reports/curves/train_gpt.csv")
+    points = [{"step": step, "val_nats_per_char": loss, "at": step} for step, loss in ((100, 3.0), (200, 2.0))]
+    with recorded("train-gpt", params) as recorder:
+        recorder.curve(points[:1])
+        yield recorder
+        recorder.curve(points)
+        write_text(curve, "w" * 10)
+        cache(curve)
 
 
 def log_of(project):
@@ -190,24 +193,26 @@ def is_live():
 
 def of_trial(store):
     """The runs of the stage and of the experiment."""
-    (kept,) = read_journals()
-    return every(store, f"tags.`bukva.key` = '{kept.start['key']}'")
+    (made,) = read_runs()
+    return every(store, f"tags.`bukva.key` = '{made.key}'")
 
 
 def sync_completes():
-    """`bukva sync` makes MLflow have all that the journal has: two runs, every point once, the artifact, the end."""
+    """`bukva sync` makes MLflow have all that was recorded: two runs, every point once, the artifact, the end."""
     assert bukva("sync").endswith("has the results of 1 stage execution.\n")
-    store, (kept,) = connect(), read_journals()
+    store, (made,) = connect(), read_runs()
     whole, training = sorted(of_trial(store), key=lambda run: "bukva.stage" in run.data.tags)
-    expected = {}
-    for event in kept.read()[0]:
-        for name, value in event.get("values", {}).items():
-            expected.setdefault(name, []).append((event["step"], value, event["at"]))
-    for name in [name for name in expected if "nats" in name]:
+    end, expected = made.state()[0], {}
+    for point in read_curve((made.folder / CURVE).read_text()):
+        step, at = int(point.pop("step")), int(point.pop("at"))
+        for name, value in point.items():
+            expected.setdefault(name, []).append((step, value, at))
+    for name in list(expected):
         expected[name.replace("nats", "bits")] = [(step, bits(value), at) for step, value, at in expected[name]]
+    expected["seconds"] = [(0, end["seconds"], end["at"])]
     assert {name: points(store, training, name) for name in training.data.metrics} == expected
     assert {whole.info.status, training.info.status} == {"FINISHED"}
-    assert files(store, training) == [("weights", 10)]
+    assert files(store, training) == [("train_gpt.csv", 10)]
 
 
 def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
@@ -242,11 +247,11 @@ def test_a_training_is_shown_while_it_runs_with_the_stages_before_it_and_when_it
         return {run.data.tags.get("bukva.stage", ""): run.info.status for run in runs}
 
     program = f"""{STAGE}
-with journal("train-gpt", params) as log:
-    log.metrics({{"val_nats_per_char": 3.0}}, 100)
+with recorded("train-gpt", params) as recorder:
+    recorder.curve([{{"step": 100, "val_nats_per_char": 3.0}}])
     time.sleep(600)
 """
-    with journal("clean", params):
+    with recorded("clean", params):
         pass
     with subprocess.Popen([sys.executable, "-c", program]) as stage:
         wait_until(lambda: shown() == {"": "RUNNING", "clean": "FINISHED", "train-gpt": "RUNNING"})
@@ -276,11 +281,11 @@ def listen(event, _):
     if event.startswith(("socket.", "subprocess.", "os.fork", "os.posix_spawn")):
         done.append(event)
 sys.addaudithook(listen)
-bukva.tracking.journal.WAIT_SECONDS = 1
-with journal("train-gpt", params) as log:
+bukva.tracking.record.WAIT_SECONDS = 1
+with recorded("train-gpt", params) as recorder:
     done.clear()
     for step in range(1000):
-        log.metrics({{"val_nats_per_char": 3.0}}, step)
+        recorder.curve([{{"step": step, "val_nats_per_char": 3.0}}])
     print(done, "mlflow" in sys.modules)
     ended_at = time.monotonic()
 assert 1 <= time.monotonic() - ended_at < 5

@@ -260,11 +260,11 @@ def judge(
 def _save_in_mlflow(name: str, judged: "Try") -> None:
     """Save the verdict and the number of a try as tags of the MLflow run of experiment `name`."""
     from bukva.compare.results import results_of
-    from bukva.tracking.journal import journal_of, save_note, start_sync
+    from bukva.tracking.record import run_of, save_note, start_sync
 
     with contextlib.suppress(BukvaError):  # the name is unknown since a commit
         [result] = results_of([name])
-        made = journal_of(result.lock, name)
+        made = run_of(result.lock, name)
         if made and save_note(made, {"bukva.judge": judged.verdict, "bukva.try": str(judged.number)}, {}):
             start_sync()
 
@@ -288,14 +288,14 @@ def report() -> None:
     reports/experiments.html.
     """
     from bukva.report.page import build
-    from bukva.tracking.journal import journal_of, save_note, start_sync
+    from bukva.tracking.record import run_of, save_note, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
-    made = journal_of(read_lock())
+    made = run_of(read_lock())
     if made and save_note(made, {}, {PAGE.name: PAGE.read_bytes()}):
         start_sync()
-        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.start['label']}")
+        print(f"report: {PAGE} is being sent to MLflow as an artifact of run {made.label}")
 
 
 @app.command()
@@ -432,7 +432,7 @@ def scores(
     from bukva.compare.records import looks_at_test
     from bukva.report.terminal import context, headline, show, table, times_shown
     from bukva.text.scores import ABOUT
-    from bukva.tracking.journal import start_sync
+    from bukva.tracking.record import start_sync
 
     file, about = Path(paths()["score_table"]), Path(paths()["scores"], ABOUT)
     if not file.is_file():

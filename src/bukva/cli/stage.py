@@ -1,4 +1,4 @@
-"""Start the stage scripts and the command line: read parameters, open journals, and print expected errors."""
+"""Start the stage scripts and the command line: read parameters, record stages, and print expected errors."""
 
 import contextlib
 import functools
@@ -20,17 +20,16 @@ from bukva.project.baseline import undo_command
 from bukva.project.lock import changes, maker_of, read_lock
 from bukva.project.revisions import UNDO_PREFIX
 from bukva.project.stages import paths, stages
-from bukva.tracking.journal import JournalWriter, journal
+from bukva.tracking.record import recorded
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A running stage: its parameters, and the journal of what is sent to MLflow."""
+    """A running stage."""
 
     params: Params
-    log: JournalWriter
 
     def path(self, name: str) -> Path:
         """Return the path that has this name in dvc.yaml."""
@@ -39,10 +38,10 @@ class Run:
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read params.yaml, and open the journal of the stage `name` for the `with` block."""
+    """Read params.yaml, and record the stage `name`, which runs in the `with` block."""
     params = read_params()
-    with journal(name, params) as log:
-        yield Run(params, log)
+    with recorded(name, params):
+        yield Run(params)
 
 
 def run(main: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ packages and texts that these stages read; and `COMPARABLE`. So an edited commen
 setting, and another seed of the bigram makes none of the GPT.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
@@ -16,8 +16,8 @@ from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.revisions import Revision
-from bukva.project.stages import stages, trained_models
-from bukva.tracking.journal import Journal, read_journals
+from bukva.project.stages import trained_models
+from bukva.tracking.record import seconds_of_models
 
 COMPARABLE = "window", "alphabet", "text"  # parts of about.json that must be equal within a setting
 # part of about.json -> (reason, remedy): the two parts of the error message if this part differs
@@ -67,7 +67,7 @@ class Setting:
     key: str  # digest of everything that is equal in all trainings of the setting
     family: str  # digest of held-out text, model and optimizer; one noise floor holds for a family
     members: Sequence[Member]
-    trainings: Sequence[Journal]  # of the model, in this project
+    durations: Mapping[str, float]  # of all trainings of the model in this project (see seconds_of_models)
 
     @property
     def result(self) -> Result:
@@ -101,13 +101,13 @@ class Setting:
     @property
     def chars_seen(self) -> int:
         """Number of characters that the first training has processed, in all its steps together."""
-        return self.result.curves[self.model][-1][1]
+        return int(self.result.curves[self.model][-1]["chars_seen"])
 
     @cached_property
     def seconds(self) -> float | None:
         """Median duration of the trainings in seconds; None if this project has recorded no duration."""
-        durations = [stage_seconds(member.result, self.model, self.trainings) for member in self.members]
-        known = [seconds for seconds in durations if seconds is not None]
+        each = [training_seconds(member.result, self.model, self.durations) for member in self.members]
+        known = [seconds for seconds in each if seconds is not None]
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
@@ -132,13 +132,13 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
         if result.is_complete and f"{model}/val.npy" in result.scores:
             training = seed_of(result.lock, model), digest(result.about["models"][model]["numerics"])
             by_key.setdefault(_key(result, model), {}).setdefault(training, []).append(result)
-    journals, settings = trainings_of(model), []
+    durations, settings = seconds_of_models(model), []
     for key, trainings in by_key.items():
         members = [Member(trainings[seed, numerics], seed, numerics) for seed, numerics in sorted(trainings)]
         first = members[0].result
         optimizer = first.params[f"train_{model}"].get("optimizer", "adamw")  # which the bigram always has
         family = digest([first.about["text"], model, optimizer])
-        settings.append(Setting(members[0].names[0], model, key, family, members, journals))
+        settings.append(Setting(members[0].names[0], model, key, family, members, durations))
     return settings
 
 
@@ -159,25 +159,10 @@ def seed_of(lock: StageRecords, model: str) -> int:
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
-def trainings_of(model: str) -> list[Journal]:
-    stage = trained_models()[model].stage
-    return [each for each in read_journals() if each.start["stage"] == stage and not each.start["restored"]]
-
-
-def stage_seconds(result: Result, model: str, trainings: Sequence[Journal]) -> float | None:
-    """Return the seconds of the newest finished one of `trainings` with the parameters of a result, or None."""
-    sections = "download", "clean", "tokenize", "split", *stages()[trained_models()[model].stage].sections
-    wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
-    seconds = None
-    for journal in reversed(trainings):
-        if wanted.items() <= journal.start["params"].items():
-            status, ended_at = journal.status()
-            if status == "FINISHED" and seconds is not None:
-                break  # this execution finished an earlier training
-            # the durations of an interrupted training and of its last execution are added
-            if ended_at is not None and (status == "FINISHED" or seconds is not None):
-                seconds = (seconds or 0) + (ended_at - journal.start["at"]) / 1000
-    return seconds
+def training_seconds(result: Result, model: str, known: Mapping[str, float]) -> float | None:
+    """Return the seconds of the training that made the model of a result (`known`: see seconds_of_models), or None."""
+    about = trained_models()[model]
+    return known.get(result.lock[about.stage].outs.get(about.folder.as_posix(), ""))
 
 
 # ---- check whether results can be compared

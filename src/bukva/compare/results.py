@@ -1,7 +1,6 @@
 """Read the result of a commit, an experiment or the current checkout from git and DVC's cache."""
 
 import contextlib
-import csv
 import functools
 import hashlib
 import json
@@ -20,14 +19,13 @@ from bukva.core.schema import author_word
 from bukva.project import baseline
 from bukva.project.cache import cached_files, digests, dvc_repo, fetch
 from bukva.project.commands import rerun_command
+from bukva.project.curves import Point, read_curve
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
 from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
 STAGE = "evaluate"  # the stage that computes the scores
-
-Curve = list[tuple[int, int, float]]  # for each validation: step, characters processed, nats per character on val
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Result:
     lock: StageRecords
     problem: str = ""  # phrase that says why the revision has no valid result
     metrics: Mapping[str, Any] = field(default_factory=dict)  # content of metrics.json
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by model
+    curves: Mapping[str, list[Point]] = field(default_factory=dict)  # by model
     # files in DVC's cache by name in data/scores, such as gpt/val.npy; empty if one lacks
     scores: Mapping[str, Path] = field(default_factory=dict)
 
@@ -138,14 +136,9 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
         params=params,
         lock=lock,
         metrics=json.loads(files[paths()["metrics"]]),
-        curves={name: _curve(content.decode()) for name, content in curves.items() if content},
+        curves={name: read_curve(content.decode()) for name, content in curves.items() if content},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
     )
-
-
-def _curve(text: str) -> Curve:
-    rows = [row for row in csv.DictReader(text.splitlines()) if row.get("val_nats_per_char")]
-    return [(int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in rows]
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Show the progress of a training: a bar, a line and logged metrics at each validation, and lines of generated text."""
+"""Show the progress of a training: a bar, a line and a point of its curve at each validation, and generated text."""
 
 import dataclasses
 import sys
@@ -16,39 +16,41 @@ from bukva.scoring.window_rule import MAX_SCORED_IDS
 from bukva.text.ids import bits
 from bukva.text.prompts import default_prompt
 from bukva.text.tokenizers import Tokenizer
-from bukva.tracking.journal import JournalWriter
+from bukva.tracking.record import SAMPLES, Recorder
 from bukva.training.callback import Callback
 from bukva.training.run import Task
 from bukva.training.state import Progress, TrainState
 
-SAMPLES = "samples.txt"
 LINE_CHARS = 64
 TEMPERATURE = 0.8
 
 
 class ProgressReport(Callback):
-    """Callback that shows a progress bar. At each validation, it prints a line and logs the metrics to `journal`.
+    """Callback that shows a progress bar. At each validation, it prints a line and records the curve so far.
 
     The speed leaves out the validations, and the first update, which loads and compiles kernels.
     """
 
-    def __init__(self, stage: str, task: Task, journal: JournalWriter) -> None:
-        self.stage, self.n_steps, self.n_val, self.journal = stage, task.recipe.n_steps, task.n_val, journal
+    def __init__(self, stage: str, task: Task, recorder: Recorder) -> None:
+        self.stage, self.n_steps, self.n_val, self.recorder = stage, task.recipe.n_steps, task.n_val, recorder
+        self.points = list[dict[str, float | None]]()  # of the curve
         self.bar = tqdm_bar(stage, self.n_steps, "updates", scale=False)
         self.n_chars, self.seconds = 0, 0.0  # of the updates that were timed
         self.last: tuple[Progress, float] | None = None  # the progress after the last update, and its time
 
     def on_start(self, state: TrainState) -> None:
-        """Show the state of a resumed training, and write its metrics from before the interruption to the journal."""
+        """Show the state of a resumed training, and record its curve and its time from before the interruption."""
         if self.n_val > MAX_SCORED_IDS:
             part = f"{MAX_SCORED_IDS:,} of the {self.n_val:,} ids of val"
             print(f"{self.stage}: during training, {part} are scored. Stage evaluate scores all of them.")
         self.bar.initial = self.bar.n = state.step
-        for progress in state.curve:
-            self._log(progress)
+        self.recorder.seconds_before = state.seconds
+        self.points = [dataclasses.asdict(progress) for progress in state.curve]
+        if self.points:
+            self.recorder.curve(self.points)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        clock = time.monotonic()
+        clock, state.seconds = time.monotonic(), self.recorder.seconds()
         if self.last is not None and self.last[0].step and progress.val_nats_per_char is None:
             self.n_chars += progress.chars_seen - self.last[0].chars_seen
             self.seconds += clock - self.last[1]
@@ -57,17 +59,17 @@ class ProgressReport(Callback):
         val, train = progress.val_nats_per_char, progress.train_nats_per_char
         if val is None:
             return
-        speed = {"chars_per_second": self.n_chars / self.seconds} if self.seconds else {}
-        self._log(progress, **speed)
+        speed = self.n_chars / self.seconds if self.seconds else None
+        times = {"at": time.time_ns() // 1_000_000, "chars_per_second": speed}
+        self.points.append(dataclasses.asdict(progress) | times)
+        self.recorder.curve(self.points)
         losses = f"{'' if train is None else f'train {bits(train):.3f}':11} val {bits(val):.3f} bits"
         parts = [f"{progress.step:{len(str(self.n_steps))}}/{self.n_steps}: {losses}"]
-        parts += [f"{quantity(each)} chars/s" for each in speed.values()]
+        parts += [f"{quantity(speed)} chars/s"] if speed else []
         self.bar.write(f"{self.stage} {' | '.join([*parts, *state.samples[-1:]])}", file=sys.stderr)
 
     def on_end(self, state: TrainState) -> None:
         """Close the bar. Say if the training stopped early, which weights are kept, and what the losses on val are."""
-        if self.last is None:  # the checkpoint was of the complete training, which has a journal already
-            self.journal.replace_finished()
         self.bar.close()
         lines = []
         if state.step < self.n_steps:
@@ -77,11 +79,6 @@ class ProgressReport(Callback):
             lines.append(f"kept the weights of step {state.best_step}, which are the best on val ({score})")
         for line in (*lines, "val was scored as one text; stage evaluate computes the scores of works in context"):
             self.bar.write(f"{self.stage}: {line}", file=sys.stderr)
-
-    def _log(self, progress: Progress, **more: float) -> None:
-        values = dataclasses.asdict(progress) | more
-        step = values.pop("step")
-        self.journal.metrics({name: value for name, value in values.items() if value is not None}, step)
 
 
 class Samples(Callback):

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class Stage:
     kind: str  # data, training, report or publish
     sections: tuple[str, ...]  # sections of params.yaml that the stage reads
     deps: tuple[str, ...]  # files and folders that the stage depends on
+    outs: tuple[str, ...]  # files and folders that the stage writes
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,15 @@ def stages() -> dict[str, Stage]:
     found = {}
     for name, spec in _read(PIPELINE)["stages"].items():
         sections = dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))
-        deps = (re.sub(r"\$\{path\.(\w+)\}", lambda match: paths()[match[1]], dep) for dep in spec["deps"])
-        found[name] = Stage(name, spec["meta"]["kind"], tuple(sections), tuple(deps))
+        listed = [key for kind in ("outs", "metrics", "plots") for key in spec.get(kind, ())]
+        outs = [key if isinstance(key, str) else next(iter(key)) for key in listed]
+        found[name] = Stage(name, spec["meta"]["kind"], tuple(sections), _resolved(spec["deps"]), _resolved(outs))
     return found
+
+
+def _resolved(templates: Iterable[str]) -> tuple[str, ...]:
+    """Replace `${path.NAME}` by paths. Other variables are parameters and stay."""
+    return tuple(re.sub(r"\$\{path\.(\w+)\}", lambda match: paths()[match[1]], each) for each in templates)
 
 
 def recorded_stages() -> dict[str, Stage]:

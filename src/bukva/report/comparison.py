@@ -19,7 +19,7 @@ from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.project.stages import trained_models
 from bukva.report.terminal import DIGITS, Cells, show
-from bukva.tracking.journal import journal_of, save_note, start_sync
+from bukva.tracking.record import run_of, save_note, start_sync
 
 MAX_CODE = 3  # number of changed code files that a sentence names
 COMMAND = f"bukva seeds {MIN_SEEDS}"  # for two settings, enough for a verdict and a noise floor
@@ -43,7 +43,7 @@ def _save_verdict(comparison: Comparison) -> bool:
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.model}.{comparison.split}"
     page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
-    made = journal_of(comparison.b.result.lock, comparison.b.name)
+    made = run_of(comparison.b.result.lock, comparison.b.name)
     return made is not None and save_note(made, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
 

@@ -131,9 +131,10 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
         line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
     # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
     losses = pd.DataFrame(
-        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": point["step"]}
+        | {"chars": point["chars_seen"], "bits": bits(point["val_nats_per_char"])}
         for row, color in zip(rows, charts.SERIES, strict=False)
-        for step, chars, nats in row.setting.result.curves[MODEL]
+        for point in row.setting.result.curves[MODEL]
     )
     return {
         "name": board_text.text_name(rows),

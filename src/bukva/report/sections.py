@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bukva.compare.comparison import SPLIT, compare
-from bukva.compare.groups import stage_seconds, trainings_of
+from bukva.compare.groups import training_seconds
 from bukva.compare.results import Result, as_checkout, default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.core.errors import BukvaError
@@ -18,6 +18,7 @@ from bukva.core.files import read_json
 from bukva.core.params import flatten
 from bukva.core.words import count
 from bukva.project.commands import settings
+from bukva.project.curves import read_curve
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import paths, trained_models
@@ -29,6 +30,7 @@ from bukva.text.collection import MISSING
 from bukva.text.ids import bits, load_splits
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import load_tokenizer
+from bukva.tracking.record import seconds_of_models
 
 # names in dvc.yaml of the outputs that a report page needs
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
@@ -46,7 +48,7 @@ class Experiment(NamedTuple):
     colors: dict[str, str]  # of each model and baseline on all charts, by the same key
     scores: CharScores
     text: str  # the scored characters of SPLIT
-    curves: dict[str, pd.DataFrame]  # loss curve of each model
+    curves: dict[str, pd.DataFrame]  # loss curve of each model (see read_curve)
     seconds: dict[str, float | None]  # duration of the training of each model, if it is known
     cleaning: dict[str, Any]  # reports/cleaning.json
     answers: dict[str, Any]  # data/samples.json
@@ -76,8 +78,10 @@ def opened(name: str) -> Iterator[Experiment]:
             colors={row.key: charts.MODELS.get(row.key, charts.COLORS[row.kind]) for row in rows},
             scores=CharScores.read(files_of(files["scores"])),
             text=scored_text(files["split"], files["tokens"]),
-            curves={model: pd.read_csv(folder / about.curve) for model, about in models.items()},
-            seconds={model: stage_seconds(result, model, trainings_of(model)) for model in models},
+            curves={
+                model: pd.DataFrame(read_curve((folder / about.curve).read_text())) for model, about in models.items()
+            },
+            seconds={model: training_seconds(result, model, seconds_of_models(model)) for model in models},
             cleaning=read_json(files["cleaning"]),
             answers=read_json(files["answers"]),
         )
@@ -103,7 +107,7 @@ def cards(experiment: Experiment) -> list[Card]:
     time = "unknown" if seconds is None else f"{seconds:,.0f} s"
     interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
     word = next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain))
-    updates, parameters = experiment.curves["gpt"]["step"].iloc[-1], _parameters(experiment, "gpt")
+    updates, parameters = int(experiment.curves["gpt"]["step"].iloc[-1]), _parameters(experiment, "gpt")
     return [
         *score_cards("Score", gpt.bits[SPLIT], interval, gpt.accuracy),
         ("Against counting", signed(gain), f"bits compared with the best n-gram model ({counted.label})", word),

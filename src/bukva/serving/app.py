@@ -49,7 +49,7 @@ from bukva.report.charts import LEVELS
 from bukva.report.page import asset, overview, page_of, render
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
-from bukva.tracking.journal import read_journals
+from bukva.tracking.record import read_runs
 from bukva.tracking.store import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
@@ -196,8 +196,8 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         if request.method != "GET":
             return JSONResponse({"error": text}, status_code=400)
         path, title = request.url.path, "Nothing to show"
-        journals = read_journals() if path in dict(LINKS) else []  # pages that show the last run
-        if running := [each.start["stage"] for each in journals if each.is_running()]:
+        runs = read_runs() if path in dict(LINKS) else []  # pages that show the last run
+        if running := [run.stage for run in runs if run.is_running()]:
             title = "No results yet"
             text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
         page = render("message.html.j2", served=True, links=LINKS, here=path, title=title, text=text)

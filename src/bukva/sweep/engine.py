@@ -26,7 +26,7 @@ from bukva.core.words import count
 from bukva.project.cache import dvc_repo
 from bukva.project.lock import NUMERICS, wrong_packages
 from bukva.sweep.trial import Sweep, run_trial, sweeps_root
-from bukva.tracking.journal import start_sync
+from bukva.tracking.record import start_sync
 from bukva.tracking.sync import LATER
 
 MAX_FAILURES = 2  # number of times that Tune restarts a failed trial

@@ -7,7 +7,6 @@ after fewer updates, DVC's run cache would keep the shorter training as the resu
 """
 
 import contextlib
-import csv
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 from bukva.project.commands import overrides, params_with, run_experiment, values_of
+from bukva.project.curves import read_curve
 from bukva.project.lock import digest
 from bukva.project.revisions import commit_of, experiment_ref, file_at, git
 from bukva.project.stages import paths, trained_models
@@ -94,7 +94,7 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     from ray import tune
 
     os.chdir(sweep.project)
-    os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of journals, checkpoints and MLflow
+    os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of records, checkpoints and MLflow
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     last = {}
     if not commit_of(sweep.ref(name)):
@@ -184,11 +184,10 @@ def _scorings(curve: Path) -> list[dict[str, Any]]:
     from bukva.text.ids import bits  # imports numpy, which the command line does not need
 
     try:
-        rows = list(csv.DictReader(curve.read_text(encoding="utf-8").splitlines()))
+        points = read_curve(curve.read_text(encoding="utf-8"))
     except FileNotFoundError:  # DVC removes it before the training
         return []
-    best = itertools.accumulate((float(row["val_nats_per_char"]) for row in rows), min)
-    return [{"step": int(row["step"]), "val": bits(nats)} for row, nats in zip(rows, best, strict=True)]
+    return [{"step": int(point["step"]), "val": bits(point["best_val_nats_per_char"])} for point in points]
 
 
 def _save(sweep: Sweep, name: str, folder: Path) -> None:

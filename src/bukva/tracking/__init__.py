@@ -1,5 +1,5 @@
-"""Experiment tracking: stages write their results to local files, from which MLflow is filled.
+"""Experiment tracking: stages record their executions in local files, and MLflow is filled from these and DVC's cache.
 
-A stage writes a journal and never imports mlflow (journal.py). Another process sends journals to an MLflow server or
-database (sync.py): during a training, at the end of the pipeline (publish.py), and in `bukva sync`.
+A stage never imports mlflow (record.py). Another process fills an MLflow server or database (sync.py): during a
+training, at the end of the pipeline (publish.py), and in `bukva sync`.
 """

@@ -3,6 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ MAIN = "gpt"  # model whose training the run of an experiment in MLflow describe
 NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 
 
-def this_experiment(params: Params) -> dict[str, Any]:
-    """Describe the experiment to which the running stage belongs.
+@dataclass(frozen=True)
+class Experiment:
+    """The experiment to which a stage belongs.
 
     experiment: name of the DVC experiment; for a `dvc repro`, a name made from the commit.
     shown, label: name for users, and name of the run in MLflow, such as `bumpy-vara: n_head=8`.
@@ -40,28 +42,40 @@ def this_experiment(params: Params) -> dict[str, Any]:
     edited: folders of code, and texts, that differ from `commit`; all but the first few are counted.
     key: identifier. The name is not enough, because DVC can give it to a later experiment.
     """
+
+    experiment: str
+    shown: str
+    label: str
+    commit: str
+    params: dict[str, Any]
+    changed: list[str]
+    edited: list[str]
+    key: str
+
+
+def this_experiment(params: Params) -> Experiment:
+    """Describe the experiment to which the running stage belongs."""
     commit, flat = dvc_variable(BASELINE) or head_or_empty(), flatten(redact_params(params.model_dump()))
     committed = flatten(parse_yaml(file_at(commit, "params.yaml").decode(errors="replace")))
     texts = [flat[key] for key in baseline.TEXTS]
     edited = _edited(texts, commit) if commit else {}
-    name = name_of_repro(commit)
+    repro = name = name_of_repro(commit)
     if commit and (flat != committed or edited):
         name = f"{name}-{digest([flat, edited] if edited else flat)[:8]}"
     name = dvc_variable(NAME) or name
-    shown = baseline.NAME if commit and name == name_of_repro(commit) else name
-    keys = [key for key, value in flat.items() if key in committed and committed[key] != value]
-    changed = [f"{key}={shorten(flat[key])}" for key in keys]
+    shown = baseline.NAME if commit and name == repro else name
+    changed = [f"{key}={shorten(flat[key])}" for key in flat if committed.get(key, flat[key]) != flat[key]]
     folders = list(dict.fromkeys(_folder(path, texts) for path in edited))
-    return {
-        "experiment": name,
-        "shown": shown,
-        "label": _label(shown, flat, changed, folders),
-        "commit": commit,
-        "params": flat,
-        "changed": changed,
-        "edited": few(folders),  # databases refuse long tags and names of runs
-        "key": digest([name, commit, flat, *([edited] if edited else [])]),
-    }
+    return Experiment(
+        experiment=name,
+        shown=shown,
+        label=_label(shown, flat, changed, folders),
+        commit=commit,
+        params=flat,
+        changed=changed,
+        edited=few(folders),  # databases refuse long tags and names of runs
+        key=digest([name, commit, flat, *([edited] if edited else [])]),
+    )
 
 
 def _label(shown: str, params: Iterable[str], changed: Sequence[str], folders: Sequence[str]) -> str:
@@ -124,9 +138,9 @@ def print_uncommitted(params: Params) -> None:
     """
     head()  # raises RefusedError if another user owns the folder
     experiment = this_experiment(params)
-    if experiment["changed"] and (command := undo_command()):
+    if experiment.changed and (command := undo_command()):
         print(
-            f"params.yaml differs from commit {experiment['commit'][:7]}: {', '.join(experiment['changed'])}. The next "
+            f"params.yaml differs from commit {experiment.commit[:7]}: {', '.join(experiment.changed)}. The next "
             f"experiment will start from these values. {UNDO_PREFIX}{command}"
         )
 

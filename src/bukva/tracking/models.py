@@ -10,7 +10,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -22,16 +22,16 @@ from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.tracking.experiment import MAIN
-from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
-from bukva.tracking.store import KEY, Store, connect, database_path, errors_in_one_line, tracking_uri
+from bukva.tracking.record import REQUIREMENTS, Event, Run, code_archive
+from bukva.tracking.store import KEY, PARENT, Store, connect, database_path, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import LoggedModel, Run
+    from mlflow.entities import LoggedModel
+    from mlflow.entities import Run as MlflowRun
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-SCORES = "metrics.json"  # artifact of stage evaluate with the scores of all models, named as in DVC
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # split whose score decides which version gets the alias `best`
@@ -49,26 +49,28 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or mode
 # ---- log, score and register
 
 
-def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[str], params: Mapping[str, str]) -> None:
-    """Upload the trained model of a model event, unless MLflow already has the complete model.
+def log_model(
+    store: Store, run: Run, name: str, weights: Path, run_ids: Sequence[str], params: Mapping[str, str]
+) -> None:
+    """Upload a trained model from its folder, unless MLflow already has the complete model.
 
     The runs will list the model as an output. The first one is the run of the training.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    client, name, experiment = store.client, event["name"], journal.start["experiment"]
-    artifact = journal.folder / ARTIFACTS / event["path"]
-    tags = {f"bukva.{key}": text for key, text in read_json(artifact / "numerics.json").items()}
-    tags |= {"bukva.model": name, "bukva.experiment": experiment, KEY: journal.start["key"]}
+    client = store.client
+    tags = {f"bukva.{key}": text for key, text in read_json(weights / "numerics.json").items()}
+    tags |= {"bukva.model": name, "bukva.experiment": run.experiment, KEY: run.key}
     logged = client.search_logged_models([store.experiment_id], f"source_run_id = '{run_ids[0]}'")
-    title = f"{_allowed(experiment)}-{name}"
+    title = f"{_allowed(run.experiment)}-{name}"
     model = next(iter(logged), None) or client.create_logged_model(
         store.experiment_id, title, run_ids[0], tags, params, model_type=name
     )
     if model.status == LoggedModelStatus.READY:
         return
+    (weights / LEFT_OUT).unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        _save(Path(folder) / "model", artifact, journal, event, model)
+        _save(Path(folder) / "model", weights, run, model)
         client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
     for run_id in run_ids:
         outputs = client.get_run(run_id).outputs
@@ -77,21 +79,20 @@ def log_model(store: Store, journal: Journal, event: Event, run_ids: Sequence[st
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 
-def _save(folder: Path, artifact: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
+def _save(folder: Path, weights: Path, run: Run, model: "LoggedModel") -> None:
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
 
-    code, weights = folder.parent / "code", folder.parent / event["name"]
-    shutil.unpack_archive(journal.folder / CODE, code)
-    shutil.copytree(artifact, weights, ignore=shutil.ignore_patterns(LEFT_OUT))  # MLflow rejects links
+    code = folder.parent / "code"
+    shutil.unpack_archive(code_archive(run.code), code)
     mlflow.pyfunc.save_model(
         folder,
         python_model=str(code / "bukva" / "serving" / "pyfunc.py"),
         artifacts={"model": str(weights)},
         code_paths=[str(code / "bukva")],
-        pip_requirements=event["requirements"],
-        signature=_signature(journal.start["params"]),
+        pip_requirements=str(code / REQUIREMENTS),
+        signature=_signature(run.params),
         input_example=(pd.DataFrame({PROMPT: [EXAMPLE]}), {"n_chars": 20}),
         mlflow_model=Model(model_uuid=model.model_id, run_id=model.source_run_id, model_id=model.model_id),
     )
@@ -108,49 +109,49 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def send_scores(
-    store: Store, journal: Journal, at: int, parent: "Run", run_id: str, trainings: Collection[str]
-) -> None:
+def send_scores(store: Store, run: Run, content: Event, at: int, run_id: str, parent: "MlflowRun") -> None:
     """Log the scores of stage evaluate to the runs of the stage and of the experiment, and to the trained models.
 
-    Models with a score on val are also registered. Models that an earlier experiment trained are left out. `at` is the
-    time of the scores, in milliseconds since 1970, and `trainings` are the runs that may have trained the models.
+    Models with a score on val are also registered. Models that an earlier experiment trained are left out. `content` is
+    that of metrics.json, and `at` its time in milliseconds since 1970.
     """
     from mlflow.entities import LoggedModelStatus
 
-    content = read_json(journal.folder / ARTIFACTS / SCORES)
     scores = [(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
     store.log(run_id, scores)
     known = parent.data.metrics
     headline = [score for score in scores if score[0].startswith(f"{MAIN}.") or score[0].endswith((".val", ".test"))]
     store.log(parent.info.run_id, [score for score in headline if known.get(score[0]) != score[1]])
-    splits = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
+    below = {
+        each.info.run_id for each in store.runs(run.key).values() if each.data.tags.get(PARENT) == parent.info.run_id
+    }
+    splits = {each["split"]: (each["name"], each["digest"]) for each in run.datasets}
     for name in content.keys() & trained_models().keys():
         logged = store.client.search_logged_models(
             [store.experiment_id],
-            f"tags.`{KEY}` = '{journal.start['key']}' AND tags.`bukva.model` = '{name}'",
+            f"tags.`{KEY}` = '{run.key}' AND tags.`bukva.model` = '{name}'",
             order_by=[{"field_name": "creation_timestamp", "ascending": False}],
         )
-        newest = [each for each in logged if each.source_run_id in trainings][:1]
+        newest = [each for each in logged if each.source_run_id in below][:1]
         for model in [each for each in newest if each.status == LoggedModelStatus.READY]:
-            run = model.source_run_id
+            source = model.source_run_id
             points = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
-                (f"{name}.{measure}", value, at, 0, model.model_id, *splits.get(measure, (None, None)), run)
+                (f"{name}.{measure}", value, at, 0, model.model_id, *splits.get(measure, (None, None)), source)
                 for measure, value in content[name].items()
                 if value is not None
             ]
-            store.log(run, points)
+            store.log(source, points)
             if SCORED_ON in content[name]:
-                _register(store.client, model, f"bukva-{name}", journal.start, content[name][SCORED_ON])
-    move_aliases(store.client, journal.start["params"]["download.corpus"])
+                _register(store.client, model, f"bukva-{name}", run, content[name][SCORED_ON])
+    move_aliases(store.client, run.params["download.corpus"])
 
 
-def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
+def _register(client: "MlflowClient", model: "LoggedModel", name: str, made: Run, bits: float) -> None:
     """Add a scored model to MLflow's registry, unless the registry already has it."""
-    edited = start["edited"]  # then the commit cannot produce this version
-    code = {"bukva.edited": ", ".join(edited)} if edited else {"bukva.commit": start["commit"]}
-    tags = {"bukva.experiment": start["experiment"], SCORE: repr(bits), SCORED_TEXT: _text(start), **code}
-    tags[CORPUS] = start["params"]["download.corpus"]
+    edited = made.edited  # then the commit cannot produce this version
+    code = {"bukva.edited": ", ".join(edited)} if edited else {"bukva.commit": made.commit}
+    tags = {"bukva.experiment": made.experiment, SCORE: repr(bits), SCORED_TEXT: _text(made), **code}
+    tags[CORPUS] = made.params["download.corpus"]
     source, by_name = model.artifact_location, f"name = '{name}'"
     version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)
     if version is None:
@@ -166,11 +167,11 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
         client.set_logged_model_tags(model.model_id, {VERSIONS: registered})
 
 
-def _text(start: Event) -> str:
+def _text(made: Run) -> str:
     """Return a digest that identifies the text on which models were scored."""
-    cleaned = sorted({each["text"] for each in start["datasets"] if each["text"]})
+    cleaned = sorted({each["text"] for each in made.datasets if each["text"]})
     sections = ("split",) if cleaned else ("download", "clean", "split")
-    params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
+    params = {key: value for key, value in made.params.items() if key.partition(".")[0] in sections}
     return digest([cleaned, params])
 
 

@@ -20,7 +20,7 @@ from filelock import FileLock
 from bukva.core.errors import BukvaError, redact_text, redact_url
 from bukva.core.files import project_root
 from bukva.core.processes import HOST, LOG, free_port, is_listening, start_detached
-from bukva.tracking.journal import start_sync
+from bukva.tracking.record import start_sync
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -51,8 +51,8 @@ EXPERIMENTS = {  # URL query that shows the runs of experiments and hides the ru
     "orderByAsc": "true",
     "compareRunsMode": "CHART",
 }
-# tags of runs: `key` of the experiment, and of a stage's run, `id` of the journal and run of the experiment
-KEY, JOURNAL, PARENT = "bukva.key", "bukva.journal", "mlflow.parentRunId"
+# tags of runs: `key` of the experiment, and of a stage's run, its `id` and the run of the experiment
+KEY, RUN, PARENT = "bukva.key", "bukva.run", "mlflow.parentRunId"
 
 
 # ---- the URI, and errors without passwords
@@ -129,13 +129,13 @@ class Store:
     def runs(self, key: str = "") -> "dict[str, Run]":
         """Return the runs of the experiment with this key, or all runs of bukva, also deleted ones.
 
-        In the dict, the runs of stages have the `id` of their journal, and those of experiments their run ID.
+        In the dict, the runs of stages have the `id` of their record, and those of experiments their run ID.
         """
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
         runs = self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MAX_RUNS)
-        return {run.data.tags.get(JOURNAL, run.info.run_id): run for run in runs}
+        return {run.data.tags.get(RUN, run.info.run_id): run for run in runs}
 
     def named(self, name: str) -> "list[Run]":
         """Return the runs of bukva with names that begin with `name`, without deleted ones."""
@@ -261,7 +261,7 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
     All results of this machine are sent to MLflow in the background.
     """
     uri = tracking_uri()
-    start_sync()  # send journals of killed trainings, and of stages after which DVC skipped stage publish
+    start_sync()  # send killed trainings, and of stages after which DVC skipped stage publish
     parts = urlsplit(uri)
     if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password

@@ -1,76 +1,82 @@
-"""Send journals, the local files with the results of stages, to an MLflow store.
+"""Fill an MLflow store from the records of stages, and from DVC's cache.
 
-`python -m bukva.tracking.sync` sends all journals once. With the arguments `live FOLDER`, it sends the
-journals of one experiment at intervals until its training ends.
+`python -m bukva.tracking.sync` fills it with all runs once. With the arguments `live FOLDER`, it fills it with the runs
+of one experiment at intervals until its training ends.
 
-Sending a journal twice adds nothing: runs are identified by their tags, MLflow ignores a metric value that it has with
-the same name, step, time and value, and an artifact replaces an earlier one with the same name. A tag of each run
-contains the number of bytes of its journal that were sent, so the next call completes a transfer that was interrupted.
+Filling twice adds nothing: runs are identified by their tags, a curve gets only the steps that it lacks, and an
+artifact replaces an earlier one with the same name. A tag of each run says what it was filled with, so the next call
+completes a transfer that was interrupted.
 """
 
 import contextlib
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
 from bukva.core.words import count, few
-from bukva.project.baseline import SCORED
+from bukva.project.cache import cached_files
+from bukva.project.curves import read_curve
 from bukva.project.lock import digest
-from bukva.project.stages import trained_models
+from bukva.project.stages import paths, stages, trained_models
 from bukva.text.ids import bits
 from bukva.tracking.experiment import MAIN
-from bukva.tracking.journal import ARTIFACTS, NOTES, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import SCORES, log_model, lost_models, send_scores
-from bukva.tracking.store import JOURNAL, KEY, PARENT, Store, connect, errors_in_one_line, explain, lock, store_name
+from bukva.tracking.models import log_model, lost_models, send_scores
+from bukva.tracking.record import CURVE, FILE, NOTES, SAMPLES, Event, Run, open_run, read_runs
+from bukva.tracking.store import KEY, PARENT, RUN, Store, connect, errors_in_one_line, explain, lock, store_name
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Run
+    from mlflow.entities import DatasetInput
+    from mlflow.entities import Run as MlflowRun
 
-Point = tuple[str, float, int, int]  # name, value, time and step of a metric
+Metric = tuple[str, float, int, int]  # name, value, time and step
 
 LATER = "BUKVA_SYNC_LATER"  # set where several machines would write to one SQLite database
 ROUND_SECONDS = 10.0  # interval between transfers, long because the training needs the cores
 # Interval between checks whether the stage has ended. It is short, because a stage waits for the last transfer.
 PAUSE_SECONDS = 0.5
 MAX_NAME_CHARS = 250  # of the name of a run, in PostgreSQL
-SYNCED = "bukva.synced"  # tag of a stage's run: number of bytes of the journal that were sent
+FILLED = "bukva.filled"  # tag of a stage's run: what it was last filled with (see `_content`)
 NUMERICS = "bukva.numerics"  # tag of an experiment's run: what affected the rounding of the training it describes
 # Tags of a run: its description, and of an experiment's run, the digest of the last description that bukva wrote
 DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"
 USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's names for the uses of the splits
-NATS, BITS = "nats_per_char", "bits_per_char"
-# The run of the stage gets everything. The run of the experiment also gets the artifacts SAMPLES, the model MAIN with
-# its scores and its metrics COMPARED, and the scores of the other models. It has no more metrics, because MLflow
-# draws a chart for each metric, in the order of their names, and many charts would hide the important ones.
-SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
+SIZE = "bukva.n_parameters"  # a tag, because MLflow would draw a chart of a metric
+NATS, BITS, VAL = "nats_per_char", "bits_per_char", "val_nats_per_char"
+# The run of the stage gets everything. The run of the experiment also gets samples, the model MAIN with its scores and
+# its metrics COMPARED, and the scores of the other models. It has no more metrics, because MLflow draws a chart for
+# each metric, in the order of their names, and many charts would hide the important ones.
 COMPARED = "train_bits_per_char", "val_bits_per_char", "train_nats_per_char", "val_nats_per_char", "chars_per_second"
-SIZE = "n_parameters"  # becomes a tag, because MLflow would draw a chart of a metric
 
 
 def sync() -> str:
-    """Send all journals to MLflow. Return a summary; BukvaError has the reasons if some could not be sent."""
-    if not (journals := read_journals()):
+    """Send all runs to MLflow. Return a summary; BukvaError has the reasons if some could not be sent."""
+    if not (runs := read_runs()):
         return "There is nothing to send, because no stage has run in this checkout. Run `make repro`."
     with errors_in_one_line():
         store = connect()
-        troubles = send_journals(store, journals)
-        runs = store.runs()
-        sent = [runs.get(each.start["id"]) for each in journals]
-        n = sum(run is None or _is_deleted(run, runs) for run in sent)
+        troubles = fill(store, runs)
+        known = store.runs()
+        sent = [known.get(run.id) for run in runs]
+        n = sum(each is None or _is_deleted(each, known) for each in sent)
+        gone = sum(bool(_missing(run.state()[0])) for run in runs)
         lost = lost_models()
     if troubles:
         raise BukvaError("\n".join(troubles))
-    summary = f"{store_name()} has the results of {count(len(journals), 'stage execution')}"
+    summary = f"{store_name()} has the results of {count(len(runs), 'stage execution')}"
     if n:
         summary += f", except for {n} that {'was' if n == 1 else 'were'} deleted there. To restore a run, run "
         summary += "`mlflow runs restore --run-id ID`"
+    if gone:
+        summary += f".\nStage executions with outputs that are not in DVC's cache: {gone}"
     if lost:
         summary += (
             f".\nModels in MLflow without files: {lost}. To recreate the files, delete the database and run `bukva "
@@ -79,23 +85,23 @@ def sync() -> str:
     return f"{summary}."
 
 
-def follow(journal: Journal) -> bool:
+def follow(run: Run) -> bool:
     """Send the results of a training and of its experiment at intervals until the training has ended.
 
     Each problem is printed once. Return whether everything was sent in the end.
     """
     store, printed = None, set[str]()
     while True:
-        is_running = journal.is_running()  # checked first, so that the last attempt reads all events
+        is_running = run.is_running()  # checked first, so that the last attempt reads everything
         try:
             store = store or connect()
-            troubles = send_journals(store, read_journals(journal.start["experiment"], journal.start["key"]))
+            troubles = fill(store, read_runs(run.experiment, run.key))
         except Exception as error:
             store, troubles = None, [explain(error)]
         for trouble in set(troubles) - printed:
             with contextlib.suppress(OSError):  # the disk of the log may be full
                 print(
-                    f"{time.strftime('%Y-%m-%d %H:%M:%S')} {store_name()} is missing results of {journal.start['id']}: "
+                    f"{time.strftime('%Y-%m-%d %H:%M:%S')} {store_name()} is missing results of {run.id}: "
                     f"{trouble.rstrip('.')}. bukva retries while the stage runs. After that, run `bukva sync`.",
                     flush=True,
                 )
@@ -103,192 +109,221 @@ def follow(journal: Journal) -> bool:
         if not is_running:
             return not troubles
         again_at = time.monotonic() + ROUND_SECONDS
-        while journal.is_running() and time.monotonic() < again_at:
+        while run.is_running() and time.monotonic() < again_at:
             time.sleep(PAUSE_SECONDS)
 
 
-def send_journals(store: Store, journals: Sequence[Journal]) -> list[str]:
-    """Send journals. Return a message for each journal that MLflow refused. If MLflow is down, raise its error."""
-    keys, troubles = {journal.start["key"] for journal in journals}, list[str]()
-    runs = store.runs(keys.pop() if len(keys) == 1 else "")
-    for number, journal in enumerate(journals):
-        run = runs.get(journal.start["id"])
-        if run is not None and _is_complete(run, runs, journal):
+def fill(store: Store, runs: Sequence[Run]) -> list[str]:
+    """Fill MLflow with runs. Return a message for each run that MLflow refused. If MLflow is down, raise its error."""
+    keys, troubles = {run.key for run in runs}, list[str]()
+    known = store.runs(keys.pop() if len(keys) == 1 else "")
+    for number, run in enumerate(runs):
+        if (sent := known.get(run.id)) and _is_complete(sent, known, run):
             continue
         with lock():
             try:
-                _send(store, journal, _numerics(journals[number:]))
+                _fill(store, run, _numerics(runs[number:]))
             except Exception as error:  # databases and artifact stores raise errors of their own
-                store.client.get_experiment(store.experiment_id)  # raises if no journal can be sent
-                troubles.append(f"{journal.folder}: {explain(error)}")
+                store.client.get_experiment(store.experiment_id)  # raises if no run can be sent
+                troubles.append(f"{run.folder}: {explain(error)}")
     return troubles
 
 
-def _numerics(journals: Sequence[Journal]) -> str:
-    """Return the numerics of the training to which the first journal belongs: its own, or of the next training."""
-    key = journals[0].start["key"]
-    known = (each.start["numerics"] for each in journals if each.start["key"] == key)
-    return next(filter(None, known), "")
-
-
-def _is_complete(run: "Run", runs: "Mapping[str, Run]", journal: Journal) -> bool:
-    """Return whether the MLflow run of a stage execution has everything from its journal, or a user deleted the run."""
-    if _is_deleted(run, runs):
+def _is_complete(sent: "MlflowRun", known: "Mapping[str, MlflowRun]", run: Run) -> bool:
+    """Return whether MLflow has all that this machine knows about the run of a stage, or a user deleted it."""
+    if _is_deleted(sent, known):
         return True
-    # only the end of a killed stage changes the status without a new event
-    is_ended = run.info.status != "RUNNING" or journal.is_running()
-    return run.data.tags[PARENT] in runs and is_ended and not journal.read(_synced(run))[0]
+    # a copy of the project may know less than was sent
+    return sent.data.tags[PARENT] in known and json.loads(sent.data.tags.get(FILLED, "[]")) >= _content(run)
 
 
-def _is_deleted(run: "Run", runs: "Mapping[str, Run]") -> bool:
+def _is_deleted(sent: "MlflowRun", known: "Mapping[str, MlflowRun]") -> bool:
     """Return whether a user deleted the run of a stage, or the run of its experiment."""
-    return "deleted" in [each.info.lifecycle_stage for each in (run, runs.get(run.data.tags[PARENT])) if each]
+    return "deleted" in [each.info.lifecycle_stage for each in (sent, known.get(sent.data.tags[PARENT])) if each]
 
 
-def _synced(run: "Run") -> int:
-    return int(run.data.tags.get(SYNCED, 0))
+def _content(run: Run) -> list[int]:
+    """Return the size of the record, and minus the number of outputs that DVC's cache lacks."""
+    return [(run.folder / FILE).stat().st_size, -len(_missing(run.state()[0]))]
 
 
-# ---- one journal
+def _missing(end: Event) -> list[str]:
+    return [path for path, md5 in end["outs"].items() if not cached_files(md5)]
 
 
-def _send(store: Store, journal: Journal, numerics: str) -> None:
-    """Send the new events of a journal to the run of its stage, and some also to the run of the experiment."""
-    start, client = journal.start, store.client
-    runs = store.runs(start["key"])
-    run = runs.get(start["id"])
-    parent = runs.get(run.data.tags[PARENT]) if run else None
-    synced = _synced(run) if run and parent else 0  # without a parent, which `mlflow gc` removed, send everything again
-    parent = parent or _parent(runs, numerics) or _create(store, start, _unique_label(store, start, runs, numerics))
+def _numerics(runs: Sequence[Run]) -> str:
+    """Return the numerics of the training to which the first run belongs: its own, or of the next training."""
+    return next((run.numerics for run in runs if run.key == runs[0].key and run.numerics), "")
+
+
+# ---- one run
+
+
+def _fill(store: Store, run: Run, numerics: str) -> None:
+    """Send what MLflow lacks to the run of a stage, and some also to the run of the experiment."""
+    known = store.runs(run.key)
+    own = known.get(run.id)
+    parent = known.get(own.data.tags[PARENT]) if own else None  # `mlflow gc` may have removed it
+    parent = parent or _parent(known, numerics) or _create(store, run, _unique_label(store, run, known, numerics))
     if parent.info.lifecycle_stage == "deleted":
         return
-    run = run or _create_stage_run(store, start, runs, parent)
-    run_id, parent_id = both = run.info.run_id, parent.info.run_id
-    status, ended_at = journal.status()  # read the status before the events: after the end, no event is added
-    new, offset = journal.read(synced)
-    events = defaultdict[str, list[Event]](list)  # by kind
-    for event in new:
-        events[event["record"]].append(event)
+    own = own or _create_stage_run(store, run, known, parent)
+    content, (end, notes) = _content(run), run.state()  # before the files, to which nothing is added after the end
+    _send_facts(store, run, notes, own, parent.info.run_id)
+    _send_curve(store, run, own.info.run_id, parent.info.run_id)
+    for path, md5 in end["outs"].items():
+        with _copied(path, cached_files(md5)) as file:
+            if file.exists():  # otherwise DVC has not stored it yet, or no longer has it
+                _send_output(store, run, path, file, end["at"], own.info.run_id, parent)
+    _set_status(store, own.info.run_id, end["status"], end["at"])
+    _update_parent(store, run, parent.info.run_id)
+    if end["status"] != "RUNNING":
+        seconds = [] if end["seconds"] is None else [("seconds", end["seconds"], end["at"], 0)]
+        why = {DESCRIPTION: end["why"]} if end["why"] else {}
+        # last: after an interruption, everything is sent again, which changes nothing
+        store.log(own.info.run_id, seconds, tags={FILLED: json.dumps(content)} | why)
 
-    params = {
+
+def _send_facts(store: Store, run: Run, notes: Iterable[Event], own: "MlflowRun", parent_id: str) -> None:
+    """Send parameters, tags, datasets, and what was noted about the experiment later."""
+    of_main = run.stage == trained_models()[MAIN].stage
+    size = {SIZE: str(run.n_parameters)} if run.n_parameters else {}
+    # the bigram may be trained on another machine than the GPT
+    about = {NUMERICS: run.numerics} if run.numerics and (of_main or run.kind == "report") else {}
+    for note in notes:
+        about |= note["tags"]
+    store.log(own.info.run_id, params=_params(run, is_own=True), tags=size | {PARENT: parent_id})
+    store.log(parent_id, params=_params(run), tags=about | (size if of_main else {}))
+    if run.datasets and not own.inputs.dataset_inputs:
+        for each in (own.info.run_id, parent_id):
+            store.client.log_inputs(each, [_dataset(split) for split in run.datasets])
+    if any(note["files"] for note in notes):
+        store.client.log_artifacts(parent_id, str(run.folder / NOTES))
+
+
+def _send_curve(store: Store, run: Run, run_id: str, parent_id: str) -> None:
+    """Send the losses of a training so far, and the lines that it has generated so far."""
+    points, is_main = _points(run), run.stage == trained_models()[MAIN].stage
+    store.log(run_id, _without_known(store, run_id, points))
+    if is_main:
+        store.log(parent_id, _without_known(store, parent_id, [point for point in points if point[0] in COMPARED]))
+    if (lines := run.folder / SAMPLES).exists():
+        for each in (run_id, parent_id) if is_main else (run_id,):
+            store.client.log_artifact(each, str(lines))
+
+
+def _params(run: Run, *, is_own: bool = False) -> dict[str, str]:
+    """Return all parameters, or those that the stage reads itself, as MLflow shows them."""
+    return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in start["params"].items()
+        for name, value in run.params.items()
+        if not is_own or name.partition(".")[0] in stages()[run.stage].sections
     }
-    own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
-    sizes = [event["values"].pop(SIZE) for event in events["metrics"] if SIZE in event["values"]]
-    size = {f"bukva.{SIZE}": f"{sizes[-1]:.0f}"} if sizes else {}
-    points, parent_tags, is_new = _points(events["metrics"]), dict[str, str](), not synced
-    if start["stage"] == f"train-{MAIN}" or start["kind"] == "report":  # the bigram may be trained on another machine
-        parent_tags |= {NUMERICS: start["numerics"]} if start["numerics"] else {}
-    if start["stage"] == f"train-{MAIN}":
-        parent_tags |= size
-    for note in events["note"]:
-        parent_tags |= note["tags"]
-    store.log(run_id, points, own_params if is_new else {}, size | {PARENT: parent_id})
-    store.log(parent_id, _compared(store, start, points, parent_id), params if is_new else {}, parent_tags)
-    if is_new and start["datasets"]:
-        for each in both:
-            client.log_inputs(each, [_dataset(split) for split in start["datasets"]])
-
-    files = {event["path"]: event["at"] for event in events["artifact"]}  # a later one replaces an earlier one
-    for path in files:
-        for each in both if (start["stage"], path) in SAMPLES else (run_id,):
-            client.log_artifact(each, str(journal.folder / ARTIFACTS / path))
-    if any(note["files"] for note in events["note"]):
-        client.log_artifacts(parent_id, str(journal.folder / NOTES))
-    for event in events["model"]:
-        log_model(store, journal, event, both if event["name"] == MAIN else (run_id,), own_params)
-    if start["stage"] == SCORED and SCORES in files:
-        trainings = {each.info.run_id for each in runs.values() if each.data.tags.get(PARENT) == parent_id}
-        send_scores(store, journal, files[SCORES], parent, run_id, trainings)
-
-    _set_status(store, run_id, status, ended_at)
-    _update_parent(store, start, parent_id)
-    why = [event["note"] for event in events["end"] if event["note"]]
-    # set SYNCED last: after an interruption, the same events are sent again, which changes nothing
-    store.log(run_id, tags={SYNCED: str(offset)} | ({DESCRIPTION: why[-1]} if why else {}))
 
 
-def _parent(runs: "Mapping[str, Run]", numerics: str) -> "Run | None":
+def _points(run: Run) -> list[Metric]:
+    """Return the values of the loss curve so far, and losses also in bits. VAL is the last value of a step."""
+    metrics, curve = list[Metric](), run.folder / CURVE
+    for point in read_curve(curve.read_text(encoding="utf-8")) if curve.exists() else ():
+        step, at = int(point.pop("step")), int(point.pop("at", run.at))
+        values = point | {name.replace(NATS, BITS): bits(value) for name, value in point.items() if name.endswith(NATS)}
+        metrics += [(name, values[name], at, step) for name in sorted(values, key=lambda name: name == VAL)]
+    return metrics
+
+
+def _without_known(store: Store, run_id: str, points: Sequence[Metric]) -> list[Metric]:
+    """Leave out the steps that a run has. So a resumed, restored or repeated training adds no second curve."""
+    known = {each.step for each in store.client.get_metric_history(run_id, VAL)} if points else ()
+    return [point for point in points if point[3] not in known]
+
+
+@contextlib.contextmanager
+def _copied(path: str, files: Mapping[str, Path]) -> Iterator[Path]:
+    """Copy an output from DVC's cache into a temporary folder under its own name. MLflow rejects links."""
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        output = Path(folder, Path(path).name)
+        for name, file in files.items():
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, output / name)
+        yield output
+
+
+def _send_output(store: Store, run: Run, path: str, file: Path, at: int, run_id: str, parent: "MlflowRun") -> None:
+    """Log an output of a stage as an artifact or a model, and the numbers in it as metrics."""
+    both = run_id, parent.info.run_id
+    if model := next((model for model in trained_models().values() if model.folder.as_posix() == path), None):
+        log_model(store, run, model.name, file, both if model.name == MAIN else both[:1], _params(run, is_own=True))
+        return
+    for each in both if path == paths()["samples"] else both[:1]:
+        store.client.log_artifact(each, str(file))
+    if path == paths()["metrics"]:
+        send_scores(store, run, read_json(file), at, run_id, parent)
+    elif path == paths()["cleaning"]:
+        store.log(run_id, [(name, n, at, 0) for name, n in read_json(file).items() if isinstance(n, int)])
+    elif path == paths()["split_report"]:
+        store.log(run_id, [(f"{name}_chars", part["chars"], at, 0) for name, part in read_json(file).items()])
+
+
+def _parent(runs: "Mapping[str, MlflowRun]", numerics: str) -> "MlflowRun | None":
     """Return the run of the experiment that describes a training with these numerics, or none yet."""
 
-    def known(run: "Run") -> str:
+    def known(run: "MlflowRun") -> str:
         return run.data.tags.get(NUMERICS, "")
 
     fitting = [run for run in _parents(runs) if not numerics or known(run) in ("", numerics)]
     return min(fitting, key=lambda run: known(run) != numerics, default=None)
 
 
-def _parents(runs: "Mapping[str, Run]") -> "list[Run]":
+def _parents(runs: "Mapping[str, MlflowRun]") -> "list[MlflowRun]":
     """Return the runs of the experiment, one for each training with other numerics, oldest first."""
-    return sorted((run for run in runs.values() if JOURNAL not in run.data.tags), key=lambda run: run.info.start_time)
+    return sorted((run for run in runs.values() if RUN not in run.data.tags), key=lambda run: run.info.start_time)
 
 
-def _unique_label(store: Store, start: Event, runs: "Mapping[str, Run]", numerics: str) -> str:
+def _unique_label(store: Store, made: Run, runs: "Mapping[str, MlflowRun]", numerics: str) -> str:
     """Return the label with what differs from experiments of its name: the commit, or numerics. Rename those."""
-    shown, changes = start["shown"], start["label"].removeprefix(start["shown"])
-    for run in store.named(start["shown"]):
-        rest, commit = run.info.run_name.removeprefix(start["shown"]), run.data.tags["bukva.commit"]
-        if commit != start["commit"] and rest[:1] in ("", ":", "/", "@"):
-            shown = f"{start['shown']}@{start['commit'][:7]}"
+    shown, changes = made.shown, made.label.removeprefix(made.shown)
+    for run in store.named(made.shown):
+        rest, commit = run.info.run_name.removeprefix(made.shown), run.data.tags["bukva.commit"]
+        if commit != made.commit and rest[:1] in ("", ":", "/", "@"):
+            shown = f"{made.shown}@{made.commit[:7]}"
             if rest[:1] != "@":
-                store.client.update_run(run.info.run_id, name=f"{start['shown']}@{commit[:7]}{rest}"[:MAX_NAME_CHARS])
+                store.client.update_run(run.info.run_id, name=f"{made.shown}@{commit[:7]}{rest}"[:MAX_NAME_CHARS])
     for first in _parents(runs)[:1]:
         differing = [each for each in numerics.split(", ") if each not in first.data.tags[NUMERICS].split(", ")]
         changes += f"{',' if changes else ':'} {', '.join(few(differing))}"
     return shown + changes
 
 
-def _create_stage_run(store: Store, start: Event, runs: "Mapping[str, Run]", parent: "Run") -> "Run":
-    siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == start["stage"]]
+def _create_stage_run(store: Store, made: Run, runs: "Mapping[str, MlflowRun]", parent: "MlflowRun") -> "MlflowRun":
+    siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == made.stage]
     number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
     shown = parent.info.run_name.partition(":")[0]
     tags = {
-        "bukva.stage": start["stage"],
-        "bukva.kind": start["kind"],
-        "bukva.restored": str(start["restored"]).lower(),
-        JOURNAL: start["id"],
+        "bukva.stage": made.stage,
+        "bukva.kind": made.kind,
+        "bukva.restored": str(made.restored).lower(),
+        RUN: made.id,
         PARENT: parent.info.run_id,
     }
-    return _create(store, start, f"{shown}/{start['stage']}{number}", tags)
+    return _create(store, made, f"{shown}/{made.stage}{number}", tags)
 
 
-def _create(store: Store, start: Event, name: str, more_tags: Mapping[str, str] = {}) -> "Run":
+def _create(store: Store, made: Run, name: str, more_tags: Mapping[str, str] = {}) -> "MlflowRun":
     tags = {
-        "bukva.experiment": start["experiment"],
-        KEY: start["key"],
-        "bukva.commit": start["commit"],
+        "bukva.experiment": made.experiment,
+        KEY: made.key,
+        "bukva.commit": made.commit,
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "dvc.yaml",
-        "mlflow.user": start["user"],
-        "bukva.processor": start["processor"],
+        "mlflow.user": made.user,
+        "bukva.processor": made.processor,
         **more_tags,
     }
-    if start["edited"]:  # the commit alone cannot produce the results
-        tags["bukva.edited"] = ", ".join(start["edited"])
+    if made.edited:  # the commit alone cannot produce the results
+        tags["bukva.edited"] = ", ".join(made.edited)
     else:
-        tags["mlflow.source.git.commit"] = start["commit"]
-    return store.client.create_run(store.experiment_id, start["at"], tags, name[:MAX_NAME_CHARS])
-
-
-def _points(events: Iterable[Event]) -> list[Point]:
-    """Return the values of all metrics in `events`, and losses also in bits."""
-    points = list[Point]()
-    for event in events:
-        for name, value in event["values"].items():
-            points.append((name, value, event["at"], event["step"]))
-            if name.endswith(NATS):
-                points.append((name.replace(NATS, BITS), bits(value), event["at"], event["step"]))
-    return points
-
-
-def _compared(store: Store, start: Event, points: Iterable[Point], parent_id: str) -> list[Point]:
-    """Return the losses of a training for the run of the experiment, at steps at which it has none yet."""
-    # So a training that is resumed, restored or executed again adds no second curve.
-    curve = [point for point in points if point[0] in COMPARED and start["stage"] == f"train-{MAIN}"]
-    keys = {key for key, *_ in curve}
-    known = {(key, each.step) for key in keys for each in store.client.get_metric_history(parent_id, key)}
-    return [point for point in curve if (point[0], point[3]) not in known]
+        tags["mlflow.source.git.commit"] = made.commit
+    return store.client.create_run(store.experiment_id, made.at, tags, name[:MAX_NAME_CHARS])
 
 
 def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) -> None:
@@ -298,30 +333,30 @@ def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) ->
         store.client.set_terminated(run_id, status, ended_at)
 
 
-def _update_parent(store: Store, start: Event, parent_id: str) -> None:
+def _update_parent(store: Store, made: Run, parent_id: str) -> None:
     """Update the status of an experiment's run, and its description unless a user has edited it."""
-    runs = store.runs(start["key"])
+    runs = store.runs(made.key)
     parent = runs[parent_id]
     below = [run for run in runs.values() if run.data.tags.get(PARENT) == parent_id]
     newest = max(below, key=lambda run: run.info.start_time)
     _set_status(store, parent_id, newest.info.status, newest.info.end_time)
-    text, tags = _description(start, below, parent.data.metrics), parent.data.tags
+    text, tags = _description(made, below, parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
         store.log(parent_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
-def _description(start: Event, runs: "Iterable[Run]", metrics: Mapping[str, float]) -> str:
+def _description(made: Run, runs: "Iterable[MlflowRun]", metrics: Mapping[str, float]) -> str:
     lines = list[str]()  # in Markdown
-    if start["commit"]:
-        changed = ", ".join(f"`{each}`" for each in [*start["changed"], *start["edited"]])
-        commit = f"commit `{start['commit'][:7]}`"
+    if made.commit:
+        changed = ", ".join(f"`{each}`" for each in [*made.changed, *made.edited])
+        commit = f"commit `{made.commit[:7]}`"
         lines.append(f"Differs from {commit} in {changed}." if changed else f"Same parameters and code as {commit}.")
     scores = {model.label: metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
     if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
         lines.append(f"Scores on val, bits per character: {', '.join(texts)}.")
     for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
-        made = {"bukva.kind": "training", "bukva.restored": restored}.items()
-        tags = [run.data.tags for run in runs if run.info.status == "FINISHED" and run.data.tags.items() >= made]
+        wanted = {"bukva.kind": "training", "bukva.restored": restored}.items()
+        tags = [run.data.tags for run in runs if run.info.status == "FINISHED" and run.data.tags.items() >= wanted]
         if tags:
             lines.append(f"{how}: {', '.join(sorted({each['bukva.stage'] for each in tags}))}.")
     return "  \n".join(lines)  # two spaces at the end of a line are a line break
@@ -342,7 +377,7 @@ if __name__ == "__main__":
     try:
         if len(sys.argv) == 1:
             print(sync())
-        elif not (opened := open_journal(Path(sys.argv[2]))) or not follow(opened):
+        elif not (opened := open_run(Path(sys.argv[2]))) or not follow(opened):
             sys.exit(1)
     except BukvaError as error:
         sys.exit(str(error))

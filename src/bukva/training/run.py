@@ -204,7 +204,7 @@ def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
     state.sums, state.updates = torch.zeros_like(state.sums), 0
-    state.curve.append(Progress(state.step, task.chars_seen(state.step), rate, train, val, state.best_val, norm))
+    state.curve.append(Progress(state.step, task.chars_seen(state.step), rate, train, val, norm))
     return state.curve[-1]
 
 

@@ -25,7 +25,6 @@ class Progress:
 
     chars_seen: number of characters in all batches so far.
     train_nats_per_char: mean training loss since the previous validation score; None before the first update.
-    best_val_nats_per_char: lowest validation loss so far.
     gradient_norm: norm of the gradient before clipping, as a mean over the same updates as `train_nats_per_char`.
     """
 
@@ -34,7 +33,6 @@ class Progress:
     learning_rate: float
     train_nats_per_char: float | None = None
     val_nats_per_char: float | None = None
-    best_val_nats_per_char: float | None = None
     gradient_norm: float | None = None
 
 
@@ -44,7 +42,7 @@ class TrainState:
     The order of the data, the learning rates and dropout depend only on the hyperparameters, the seed and the step.
     """
 
-    SAVED = ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples", "numerics")
+    SAVED = ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples", "numerics", "seconds")
 
     def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
@@ -59,6 +57,7 @@ class TrainState:
         self.curve: list[Progress] = []  # one point for each time that val was scored
         self.samples: list[str] = []  # texts that a callback may generate when val is scored
         self.numerics: dict[str, str] = {}  # what backends have done that affects rounding (TrainingJob)
+        self.seconds = 0.0  # time that the training has taken, which a callback may measure
         self.stop_requested = False  # set by a callback; the loop ends before the next update
 
     def weights(self) -> Tensors:
