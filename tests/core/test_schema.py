@@ -1,5 +1,6 @@
 """Tests of the validation of params.yaml and of its error messages."""
 
+import contextlib
 import copy
 import math
 import re
@@ -18,7 +19,6 @@ from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_y
 from bukva.corpus.cleaning.rule_sets import RULES
 from bukva.models import gpt
 from bukva.text import tokenizers
-from bukva.training import optimizers
 
 TEXT = SHIPPED.read_text(encoding="utf-8")
 SECTIONS = read_yaml(SHIPPED)
@@ -58,6 +58,27 @@ def test_the_file_of_the_project_has_the_keys_of_the_tests_and_dvc_changes_one_l
     apply_overrides(file, ["model.n_head=2048"])  # as `dvc exp run -S model.n_head=2048`
     lines = zip(text.splitlines(), file.read_text(encoding="utf-8").splitlines(), strict=True)
     assert [new for old, new in lines if old != new] == ["  n_head: 2048"]
+
+
+def choices(key):
+    with contextlib.suppress(BukvaError):
+        parse_params(with_values({key: "none of these"}), "")
+        return []  # any text is valid
+    return re.findall(r"'(\w+)'", "\n".join(mistakes(with_values({key: "none of these"}))).partition("value. Use ")[2])
+
+
+def test_the_comment_of_a_key_has_all_its_values():
+    comment = section = ""
+    for line in (ROOT / PARAMS).read_text(encoding="utf-8").splitlines():
+        key = line.strip().partition(":")[0]
+        if line.startswith("  #"):
+            comment += line
+        elif line.startswith("  ") and not key.startswith("-"):
+            if key != "encoding":
+                assert [name for name in choices(f"{section}.{key}") if not re.search(rf"\b{name}\b", comment)] == []
+            comment = ""
+        elif key and not line.startswith(" "):
+            section = key
 
 
 def test_an_unknown_key_is_rejected_with_the_key_that_is_meant_or_the_known_ones():
@@ -122,7 +143,6 @@ def test_texts_are_unchanged():
         (schema.Tokenize, "kind", tokenizers.TOKENIZERS),
         (schema.Model, "norm", gpt.NORMS),
         (schema.Model, "activation", gpt.ACTIVATIONS),
-        (schema.TrainGPT, "optimizer", optimizers.OPTIMIZERS),
     ],
 )
 def test_the_choices_are_the_keys_of_the_tables_in_the_code(section, key, table):

@@ -13,6 +13,7 @@ from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, split
 
 from bukva.backends.group import ALONE, Group
 from bukva.core.processes import signals_call
+from bukva.core.schema import OPTIMIZERS
 from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.durability.training import Durability, restore
 from bukva.training.run import Task, run_training, start
@@ -67,7 +68,7 @@ def saved_steps(checkpoints):
     ("shape", "optimizer", "killed_after"),
     [
         *((SHAPE, "muon", step) for step in (0, 4, 17)),  # before the first update, after a scoring, after the last
-        (SHAPE, "adamw", 3),
+        *((SHAPE, name, 3) for name in OPTIMIZERS),
         (WITH_MEMORY, "muon", 5),
     ],
     ids=lambda value: value if isinstance(value, int | str) else value.ngrams,

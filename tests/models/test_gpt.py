@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from lecture import attend_by_loop, rotate_by_complex_numbers
 
-from bukva.models.gpt import GPT, MLP, NORMS, GPTConfig
+from bukva.models.gpt import ACTIVATIONS, GPT, MLP, NORMS, GPTConfig
 from bukva.models.registry import count_parameters
 
 V, T, B, nh, hs = 23, 5, 2, 3, 4
@@ -18,9 +18,8 @@ SHAPES = [
     {},
     {"positions": "rotary"},
     {"positions": "none"},
-    {"norm": "rmsnorm"},
-    {"activation": "relu"},
-    {"activation": "relu2"},
+    *({"norm": name} for name in NORMS),
+    *({"activation": name} for name in ACTIVATIONS),
     {"qk_norm": True},
     {"bias": True},
     {"tie_weights": True},

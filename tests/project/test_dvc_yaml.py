@@ -17,7 +17,7 @@ from imports import ROOT, belongs, imported, modules, reached
 from packaging.requirements import Requirement
 
 from bukva.compare.judge import EDITABLE
-from bukva.core.schema import Params
+from bukva.core.schema import OPTIMIZERS, Params
 from bukva.project.stages import paths, stages, trained_models
 
 STAGES = [
@@ -92,7 +92,7 @@ def test_what_a_stage_imports_lies_in_its_deps_or_cannot_change_an_output(stage)
 def test_what_a_listed_folder_holds_can_change_an_output():
     from bukva.backends import BACKENDS
 
-    by_name = BACKENDS.values()
+    by_name = [*BACKENDS.values(), *(f"bukva.training.optimizers.{name}" for name in OPTIMIZERS)]
     used = {module for stage in STAGES[:-1] for module in code_of(stage)}
     used |= {other for module in by_name for other in {module, *reached(module, except_for=PLUMBING)}}
     listed = {dep for stage in STAGES[:-1] for dep in code_deps(stage)}

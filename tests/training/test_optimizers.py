@@ -10,9 +10,10 @@ import torch
 from imports import SHIPPED
 
 from bukva.core.params import read_params
+from bukva.core.schema import OPTIMIZERS
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.training.optimizers import OPTIMIZERS, build_optimizer
+from bukva.training.optimizers import build_optimizer
 from bukva.training.optimizers.muon import Muon, orthogonalize
 
 SHAPE = GPTConfig(13, n_layer=2, n_head=1, n_embd=8, block_size=5, dropout=0.0)
@@ -87,6 +88,10 @@ def test_muon_updates_the_matrices_of_the_blocks_and_adamw_the_rest_by_the_numbe
     assert muon.dtype == torch.bfloat16
     assert {(group["lr"], group["weight_decay"]) for group in muon.param_groups} == {(0.5, 0.3)}
     assert {(group["lr"], group["betas"]) for group in adamw.param_groups} == {(0.5, (0.9, 0.9))}
+
+
+def test_each_optimizer_is_compared_with_its_formula():
+    assert OPTIMIZERS == ["adamw", "muon"], "compare a step of the new one with its paper (adamw: test_run.py)"
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

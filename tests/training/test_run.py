@@ -14,6 +14,7 @@ from tiny import CPU, SHAPE, TAUGHT, TOKENIZER, WITH_MEMORY, Call, Record, T, V,
 
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
+from bukva.core.schema import OPTIMIZERS
 from bukva.models import ngram_memory
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.scoring.window_rule import N_EXCERPTS, evenly_spaced, nats_of, stride_of
@@ -133,11 +134,12 @@ def test_micro_batches_add_up_to_the_batch(shape, alone, n, monkeypatch):
     assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("shape", [SHAPE, TAUGHT, WITH_MEMORY], ids=["plain", "teacher", "memory"])
-def test_an_update_reads_nothing_from_its_device(shape, monkeypatch):
+def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
     """Reading a tensor of the meta device raises an error, while reading one of a GPU would make the CPU wait."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # does not support this device
-    trained = task(shape, batch_size=12, micro_batches=3, grad_clip=1.0, optimizer="muon")
+    trained = task(shape, batch_size=12, micro_batches=3, grad_clip=1.0, optimizer=optimizer)
     state = start(trained)
     state.optimizer = build_optimizer(state.model.to("meta"), trained.recipe)
     for group in state.optimizer.param_groups:

@@ -5,7 +5,6 @@ Validation accepts or rejects values and never changes them. So no stage in dvc.
 
 import codecs
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -23,10 +22,12 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import literal_schema
 
 from bukva.core.errors import redact_url
+from bukva.core.files import PACKAGE
 from bukva.core.messages import AUTO, LIST, mistake, one_or_another, require
 
-RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
-RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
+# names of files in higher packages, which are read here without importing them (tests/test_layers.py)
+RULE_SETS = sorted(file.stem for file in (PACKAGE / "corpus" / "cleaning" / "rules").glob("*.yaml"))
+OPTIMIZERS = sorted(file.stem for file in (PACKAGE / "training" / "optimizers").glob("[!_]*.py"))
 
 # corpus/sources/formats/encodings.py guesses among most of these
 ENCODINGS = (
@@ -257,7 +258,7 @@ class TrainBigram(Training):
 class TrainGPT(Training):
     """Hyperparameters of the GPT. Its `block_size` is in section `model`."""
 
-    optimizer: Literal["adamw", "muon"]
+    optimizer: Annotated[str, one_of(*OPTIMIZERS)]
     micro_batches: Count
     processes: Annotated[int, Field(ge=1, le=1024)]
     warmup_steps: CountOrZero

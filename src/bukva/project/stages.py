@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import sha256
+from bukva.core.files import PACKAGE, sha256
 from bukva.core.params import read_yaml
 from bukva.core.schema import Params
 from bukva.core.words import few
 
 # relative to the running code, so that a queued experiment reads the dvc.yaml in its own copy of the project
-PIPELINE = Path(__file__).parents[3] / "dvc.yaml"
+PIPELINE = PACKAGE.parents[1] / "dvc.yaml"
 
 # in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
-LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"
+LABELS = PACKAGE / "models" / "labels.yaml"
 
 _read = functools.cache(read_yaml)
 

@@ -38,7 +38,7 @@ from typing import Any
 import psutil
 
 from bukva.core.errors import message_for, redact_text
-from bukva.core.files import atomic_file, project_root, write_text
+from bukva.core.files import PACKAGE, atomic_file, project_root, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, signals_call, start_detached
 from bukva.core.schema import Params
@@ -51,7 +51,6 @@ Event = dict[str, Any]
 FILE, CURVE, SAMPLES, NOTES = "run.jsonl", "curve.csv", "samples.txt", "notes"
 SHOWN = "reports/", "data/models/"  # outputs that are useful in MLflow; texts, ids and counts stay in DVC
 NOTE_CHARS = 1000  # maximum length of the reason in an end event
-PACKAGE = Path(__file__).parents[1]  # running code; a queued experiment has its own copy of the code
 REQUIREMENTS = "requirements.txt"  # in the archive of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
 DISTRIBUTIONS = (

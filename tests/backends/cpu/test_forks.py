@@ -16,6 +16,7 @@ import torch
 from bukva.backends.cpu import forks
 from bukva.backends.cpu.forks import n_forks
 from bukva.core.errors import BukvaError
+from bukva.core.schema import OPTIMIZERS
 from bukva.training.run import start
 from bukva.training.state import DivergedError
 from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
@@ -53,7 +54,7 @@ def losses(progress):
     return [[one.train_nats_per_char, one.val_nats_per_char, one.gradient_norm] for one in scored]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("shape", "n"), [(PLAIN, 2), (COUNTED, 1)], ids=["plain", "counted"])
 def test_three_processes_end_with_the_weights_the_losses_and_the_optimizer_of_one(cores, shape, n, optimizer):
     (one, before), (three, after) = (train(shape, optimizer=optimizer, micro_batches=n) for train in (alone, trained))

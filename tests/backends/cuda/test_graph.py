@@ -16,6 +16,7 @@ from bukva.backends.base import Backend, TrainingJob
 from bukva.backends.cuda import backend
 from bukva.backends.device import Machine
 from bukva.backends.group import Group
+from bukva.core.schema import OPTIMIZERS
 from bukva.training import run as module
 from bukva.training.run import start
 from tests.tiny import SHAPE, TAUGHT, WITH_MEMORY, Call, run, task
@@ -97,7 +98,7 @@ def losses(progress):
     return [progress.train_nats_per_char or 0.0, progress.val_nats_per_char or 0.0, progress.gradient_norm or 0.0]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("shape", "n"), [(NO_DROPOUT, 1), (NO_DROPOUT, 3), (COUNTED, 3)], ids=["one", "three", "ngrams"]
 )

@@ -1,15 +1,17 @@
-"""Build the optimizer whose name is the value of `train_gpt.optimizer` in params.yaml."""
+"""Build the optimizer that `train_gpt.optimizer` of params.yaml names. Each has a module of its name."""
+
+from importlib import import_module
 
 import torch
 
-from bukva.core.schema import TrainGPT
+from bukva.core.schema import OPTIMIZERS, TrainGPT
 from bukva.models.base import LanguageModel
-from bukva.training.optimizers import adamw, muon
 from bukva.training.optimizers.adamw import Optimizers
 
-OPTIMIZERS = {"adamw": adamw.build, "muon": muon.build}
+BUILD = {name: import_module(f"{__name__}.{name}").build for name in OPTIMIZERS}
 
 
 def build_optimizer(model: LanguageModel, recipe: TrainGPT, dtype: torch.dtype = torch.float32) -> Optimizers:
     """Build the optimizer `recipe.optimizer` for all parameters of `model`. Muon multiplies matrices in `dtype`."""
-    return OPTIMIZERS[recipe.optimizer](model, recipe, dtype)
+    optimizers: Optimizers = BUILD[recipe.optimizer](model, recipe, dtype)
+    return optimizers
