@@ -11,17 +11,16 @@ import numpy as np
 
 from bukva.compare import records
 from bukva.compare.groups import Setting, check_has, groups, seed_name, tokenizer_of, why_incomparable
-from bukva.compare.results import STAGE, Result, not_cached, read_results, results_of
+from bukva.compare.results import Result, not_cached, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, SettingsVerdict, compare_settings, correct, expected_luck
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.core.errors import BukvaError
+from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.lock import all_sources, sources
 from bukva.project.revisions import Revision, experiments, head, resolve, unfinished
 from bukva.project.stages import trained_models
 from bukva.text.tokenizers import TOKENIZERS
-
-SPLIT = "val"  # the split of the leaderboard
 
 # value of split.strategy -> description of the held-out text
 REACH = {
@@ -127,7 +126,7 @@ def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any
 def changed_code(a: Result, b: Result, model: str) -> list[str]:
     """Return the inputs that differ between A and B: of the training, of all stages before it, and of evaluate."""
     stage = trained_models()[model].stage
-    code_a, code_b = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
+    code_a, code_b = (all_sources(stage, result.lock) | sources(SCORED, result.lock) for result in (a, b))
     return sorted(path for path in code_a.keys() | code_b.keys() if code_a.get(path) != code_b.get(path))
 
 

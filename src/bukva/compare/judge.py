@@ -18,9 +18,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bukva.compare import records
-from bukva.compare.comparison import SPLIT, Comparison, changed_code, changed_params, compare_two
+from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
-from bukva.compare.results import STAGE, read_results, results_of
+from bukva.compare.results import read_results, results_of
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.judging import GIVEN_UP, LOOKS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
@@ -30,6 +30,7 @@ from bukva.core.files import project_root, write_text
 from bukva.core.params import read_yaml
 from bukva.core.progress import duration
 from bukva.core.words import count
+from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for, run_experiment
 from bukva.project.lock import LOCK, PARAMS, all_sources, changes
@@ -421,8 +422,8 @@ def _check_checkout(setting: Setting, n: int) -> None:
     if not (missing := _missing(setting, n)):
         return
     result = setting.result
-    now = digests(all_sources(STAGE, result.lock))
-    if changed := next(changes(STAGE, result.lock, result.flat_params, now), ""):
+    now = digests(all_sources(SCORED, result.lock))
+    if changed := next(changes(SCORED, result.lock, result.flat_params, now), ""):
         raise BukvaError(
             f"{setting.name} must be trained with seed {missing[0]}, but the checkout no longer matches this "
             f"experiment: {changed}. Run `dvc exp apply {setting.revision.for_dvc}` to restore the experiment."

@@ -17,6 +17,7 @@ from bukva.core.files import project_root, write_text
 from bukva.core.params import flatten
 from bukva.core.schema import author_word
 from bukva.project import baseline
+from bukva.project.baseline import SCORED
 from bukva.project.cache import cached_files, digests, dvc_repo, fetch
 from bukva.project.commands import rerun_command
 from bukva.project.curves import Point, read_curve
@@ -24,8 +25,6 @@ from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes,
 from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
-
-STAGE = "evaluate"  # the stage that computes the scores
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
     results = read_results(map(_with_results, names))
     scores, why = paths()["scores"], ""
     if missing := [result for result in results if not result.problem and not result.scores]:
-        why = fetch(result.lock[STAGE].outs[scores] for result in missing)
+        why = fetch(result.lock[SCORED].outs[scores] for result in missing)
         results = read_results([result.revision for result in results])
     for result in results:
         if not result.is_complete:
@@ -137,7 +136,7 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
         lock=lock,
         metrics=json.loads(files[paths()["metrics"]]),
         curves={name: read_curve(content.decode()) for name, content in curves.items() if content},
-        scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
+        scores=cached_files(lock[SCORED].outs[paths()["scores"]]),
     )
 
 
@@ -145,14 +144,14 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     """Return a phrase that says why the files of a revision are not a valid result, or "" if they are valid."""
     if not params:
         return f"{PARAMS} is missing or not valid"
-    if STAGE not in lock:
-        return f"stage {STAGE} has not run"
+    if SCORED not in lock:
+        return f"stage {SCORED} has not run"
     needed = [paths()[name] for name in ("scores", "score_table", "metrics")]
     needed += [model.curve.as_posix() for model in trained_models().values() if model.stage in lock]
     if missing := [path for path in needed if path not in outputs(lock)]:
         return f"{LOCK} has no record of {missing[0]}"
-    now = digests(all_sources(STAGE, lock)) if revision.is_workspace else {}
-    if changed := next(changes(STAGE, lock, flatten(params), now), ""):
+    now = digests(all_sources(SCORED, lock)) if revision.is_workspace else {}
+    if changed := next(changes(SCORED, lock, flatten(params), now), ""):
         return changed
     for path, md5 in outputs(lock).items():  # a failed experiment still has the scores of the commit it started from
         if path in files and hashlib.md5(files[path]).hexdigest() != md5:

@@ -19,7 +19,7 @@ from bukva.project.revisions import commit_of, experiment_ref, file_at, git, hea
 
 NAME = "baseline"
 RESULTS = LOCK, "reports"  # results that git can track; all others are in DVC's cache
-SCORED = "evaluate"
+SCORED, SPLIT = "evaluate", "val"  # the stage and the split of the scores that are compared
 TEXTS = "download.path", "clean.file"  # parameters that name the user's files
 AS_EXPERIMENT = "To keep these results as an experiment: `dvc exp run -n NAME`"
 AUTHOR = {  # `git commit-tree` fails without an author, and on a new machine the user has not set one

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bukva.compare.comparison import SPLIT, Leaderboard, Row, Winner
+from bukva.compare.comparison import Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.progress import quantity
 from bukva.core.words import count, few
+from bukva.project.baseline import SPLIT
 from bukva.report.comparison import COMMAND, costs, floor_line, more_seeds, score_of, seconds_of, settings_line
 from bukva.report.terminal import Cells, show, signed, times_shown
 

@@ -12,13 +12,14 @@ import pandas as pd
 import vl_convert
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from bukva.compare.comparison import SPLIT, Leaderboard, Row, leaderboard
+from bukva.compare.comparison import Leaderboard, Row, leaderboard
 from bukva.compare.judge import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.compare.statistics.settings import MATTERS
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, sha256, write_text
 from bukva.core.words import count
+from bukva.project.baseline import SPLIT
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import charts, judge, sections

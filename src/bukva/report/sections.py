@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.compare.comparison import SPLIT, compare
+from bukva.compare.comparison import compare
 from bukva.compare.groups import training_seconds
 from bukva.compare.results import Result, as_checkout, default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
@@ -17,6 +17,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.params import flatten
 from bukva.core.words import count
+from bukva.project.baseline import SPLIT
 from bukva.project.commands import settings
 from bukva.project.curves import read_curve
 from bukva.project.lock import PARAMS, parse_yaml

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bukva.evaluation.compressors import ADAPTIVE, COMPRESSORS
+from bukva.project.baseline import SPLIT
 from bukva.project.stages import trained_models
 from bukva.scoring.rows import Row, rows_of
 
 DIGITS = 3  # decimal places of bits
 Cells = tuple[list[str], list[list[str]]]  # of a table: its header, and its rows
-SPLIT = "val"  # the split of the sentences; scores on test are only shown on request, and every display is counted
 
 
 def show(

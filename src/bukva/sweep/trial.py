@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.project.baseline import SPLIT
 from bukva.project.cache import dvc_repo
 from bukva.project.commands import overrides, params_with, run_experiment, values_of
 from bukva.project.curves import read_curve
@@ -33,7 +34,7 @@ from bukva.project.stages import paths, trained_models
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 DIGITS = 6  # length of the digests in the names of sweeps and trials
-MODEL, SPLIT = "gpt", "val"
+MODEL = "gpt"
 SAVE_SECONDS = 60.0  # how long a stage of an earlier attempt may save its state
 
 Trial = dict[str, Any]  # `name` of the experiment, and `settings`: values of option -S, such as `model.n_head=8`

@@ -19,6 +19,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.params import flatten
 from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
+from bukva.project.baseline import SPLIT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.tracking.experiment import MAIN
@@ -34,14 +35,13 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "initial.safetensors"  # untrained weights, which are not needed to use a model
 EXAMPLE = "\n"  # the prompt of the lecture notes
-SCORED_ON = "val"  # split whose score decides which version gets the alias `best`
 DESCRIPTION = (
     "Each version is the model of one scored experiment of bukva. The alias `best` points to the version with the "
     "fewest bits per character on val. It compares only scores on one text: the newest text on which every model was "
     "scored. `best-CORPUS` is the best version for one corpus. See docs/sharing.md for how to use a version."
 )
 VERSIONS = "mlflow.modelVersions"  # tag from which MLflow's page of a model reads its registered versions
-SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"  # tags of a version
+SCORE, SCORED_TEXT, CORPUS = f"bukva.{SPLIT}_{BITS}", "bukva.text", "bukva.corpus"  # tags of a version
 SCHEME = "models:"
 NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # models:/NAME@ALIAS or models:/NAME/VERSION
 
@@ -141,8 +141,8 @@ def send_scores(store: Store, run: Run, content: Event, at: int, run_id: str, pa
                 if value is not None
             ]
             store.log(source, points)
-            if SCORED_ON in content[name]:
-                _register(store.client, model, f"bukva-{name}", run, content[name][SCORED_ON])
+            if SPLIT in content[name]:
+                _register(store.client, model, f"bukva-{name}", run, content[name][SPLIT])
     move_aliases(store.client, run.params["download.corpus"])
 
 
