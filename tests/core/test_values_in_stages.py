@@ -4,6 +4,7 @@ All stages run once, so that everything is imported. Then each case runs in a fo
 A case that hangs, crashes or runs out of memory fails and does not affect the other cases.
 """
 
+import contextlib
 import copy
 import importlib
 import json
@@ -16,6 +17,8 @@ import signal
 import tempfile
 import traceback
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 from imports import ROOT, SHIPPED
@@ -141,25 +144,25 @@ def run_in_fork(changes, template):
         return json.loads(text) if text and not status else {"failed": f"hung or died with status {status}"}
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
+@contextlib.contextmanager
+def project(folder):
+    """Run all stages once in a new project, which the cases copy."""
     for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (folder / name).symlink_to(ROOT / name)
     book = (ROOT / "data/sample/prose/skazki/sem_par_laptey.txt").read_text(encoding="utf-8")[:3000]
-    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "latin.txt").write_bytes("Café".encode("latin-1"))
-    monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
-    for module in ("record", "publish"):  # so that no process that sends to MLflow is started
-        monkeypatch.setattr(f"bukva.tracking.{module}.start_detached", _fail)
-    # charts are drawn by threads, which do not exist in a forked process
-    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
-    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings(action="ignore"):
-        # one thread, because threads of OpenMP do not survive a fork: a case once hung
-        assert run_here({"compute.threads": 1}, STAGES) == {}
-        yield tmp_path
+    (folder / "book.txt").write_text(book, encoding="utf-8")
+    (folder / "empty.txt").touch()
+    (folder / "latin.txt").write_bytes("Café".encode("latin-1"))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
+        patch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
+        for module in ("record", "publish"):  # so that no process that sends to MLflow is started
+            patch.setattr(f"bukva.tracking.{module}.start_detached", _fail)
+        # charts are drawn by threads, which do not exist in a forked process
+        patch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
+        patch.setenv("BUKVA_ROOT", str(folder))
+        patch.chdir(folder)
+        assert run_here({}, STAGES) == {}
+        yield
 
 
 def is_sentence(message):
@@ -167,11 +170,18 @@ def is_sentence(message):
     return message.isprintable() and len(message) < 2500 and "secret" not in message
 
 
-def test_every_value_is_rejected_in_a_sentence_or_its_stages_succeed_or_reject_it_in_one(project):
-    for changes in cases():
-        if message := rejection(changes):
-            assert all(map(is_sentence, message.split("\n"))), message
-        elif all(key not in LARGEST or value <= LARGEST[key] for key, value in changes.items()):
-            outcome = run_in_fork(changes, project)
-            assert "failed" not in outcome, f"{changes}: {outcome['failed']}"
-            assert is_sentence(outcome.get("rejected", ".")), f"{changes}: {outcome}"
+def check_cases(folder):
+    with project(folder):
+        for changes in cases():
+            if message := rejection(changes):
+                assert all(map(is_sentence, message.split("\n"))), message
+            elif all(key not in LARGEST or value <= LARGEST[key] for key, value in changes.items()):
+                outcome = run_in_fork(changes, folder)
+                assert "failed" not in outcome, f"{changes}: {outcome['failed']}"
+                assert is_sentence(outcome.get("rejected", ".")), f"{changes}: {outcome}"
+
+
+def test_every_value_is_rejected_in_a_sentence_or_its_stages_succeed_or_reject_it_in_one(tmp_path):
+    # in a new process, because other tests of this one may have started threads of OpenMP, which do not survive a fork
+    with ProcessPoolExecutor(1, get_context("spawn")) as new:
+        new.submit(check_cases, tmp_path).result()
