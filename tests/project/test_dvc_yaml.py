@@ -20,9 +20,7 @@ from bukva.compare.judge import EDITABLE
 from bukva.core.schema import OPTIMIZERS, Params
 from bukva.project.stages import paths, stages, trained_models
 
-STAGES = [
-    "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
-]  # fmt: skip
+STAGES = list(stages())
 
 # Packages that stages import but that are not in `deps`, because they cannot change an output.
 PLUMBING = {
@@ -53,8 +51,13 @@ def script(stage):
     return f"stages.{stage.replace('-', '_')}"
 
 
-def test_the_stages_are_these_and_each_has_its_script():
-    assert list(pipeline()) == list(stages()) == STAGES
+def test_each_stage_has_a_script_and_rows_in_the_documentation():
+    assert list(pipeline()) == STAGES
+    assert STAGES[-1] == "publish"
+    readme, page = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/outputs.md"))
+    assert [stage for stage in STAGES[:-1] if f"`{stage}`" not in readme] == []
+    written = {path.replace(f"curves/{Path(path).name}", "curves") for stage in STAGES for path in outputs(stage)}
+    assert [path for path in written if path not in readme + page] == []
     scripts = {name for name in modules() if name.startswith("stages.")}
     assert scripts == {*map(script, STAGES), "stages.training"}
 
