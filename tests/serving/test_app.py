@@ -18,9 +18,9 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.project.revisions import Revision
 from bukva.serving import app as pages
 from bukva.serving.app import Choice, site
+from bukva.serving.mlflow_server import Server
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers import CharTokenizer
-from bukva.tracking.store import Server
 
 CHARS = sorted("\n !<абвгй")
 SAMPLE = read_params(SHIPPED).sample

@@ -12,7 +12,8 @@ from tracking.runs import every, finish, stage, sync
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
-from bukva.tracking.store import Server, connect, database_path, explain, mlflow_server, store_name, tracking_uri
+from bukva.serving.mlflow_server import Server, mlflow_server
+from bukva.tracking.store import connect, database_path, explain, store_name, tracking_uri
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 

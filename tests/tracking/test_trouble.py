@@ -27,9 +27,10 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.processes import LOG, free_port
 from bukva.project.curves import read_curve
+from bukva.serving.mlflow_server import mlflow_server
 from bukva.text.ids import bits
 from bukva.tracking.record import CURVE, read_runs, recorded
-from bukva.tracking.store import connect, mlflow_server
+from bukva.tracking.store import connect
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +71,7 @@ def shared_port(tmp_path_factory, empty_database):
             patch.setenv("BUKVA_ROOT", str(root))
             patch.setenv("MLFLOW_ARTIFACTS_DESTINATION", str(root / "server"))
             patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-            patch.setattr("bukva.tracking.store.start_sync", lambda: None)
+            patch.setattr("bukva.serving.mlflow_server.start_sync", lambda: None)
             server = stack.enter_context(mlflow_server(free_port(0)))
         wait_until(server.is_ready)
         assert server.process

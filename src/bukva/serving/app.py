@@ -47,10 +47,10 @@ from bukva.project.revisions import WORKSPACE, experiments, git, head, resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import LEVELS
 from bukva.report.page import asset, overview, page_of, render
+from bukva.serving.mlflow_server import Server, mlflow_server
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.record import read_runs
-from bukva.tracking.store import Server, mlflow_server
 
 GRACE_SECONDS = 1  # after Ctrl-C, open requests may take this time to finish
 LINKS = [("/", "Experiments"), (f"/runs/{WORKSPACE}", "The last run"), ("/play", "Playground"), ("/mlflow", "MLflow")]
