@@ -167,7 +167,6 @@ def test_a_text_is_its_cleaned_content_and_its_split_wherever_it_came_from(param
     same = text("abc")
     assert text("abc", download_corpus="local", model_n_head=8) == same
     assert same not in (text("abd"), text("abc", split_val=0.1))
-    assert text("") == text(None) != text("", download_path="mine")  # of an older version
 
 
 PROGRAM = """

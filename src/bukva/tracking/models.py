@@ -169,10 +169,8 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, made: Run
 
 def _text(made: Run) -> str:
     """Return a digest that identifies the text on which models were scored."""
-    cleaned = sorted({each["text"] for each in made.datasets if each["text"]})
-    sections = ("split",) if cleaned else ("download", "clean", "split")
-    params = {key: value for key, value in made.params.items() if key.partition(".")[0] in sections}
-    return digest([cleaned, params])
+    cleaned = sorted({each["text"] for each in made.datasets})
+    return digest([cleaned, {key: value for key, value in made.params.items() if key.startswith("split.")}])
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
