@@ -6,10 +6,10 @@ from bukva.cli import stage
 from bukva.evaluation.baselines import compress, score
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
+from bukva.scoring.char_scores import save_scores
 from bukva.text.collection import documents, read_table
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import load_lengths, load_splits
-from bukva.text.scores import save_scores
 from bukva.text.tokenizers import load_tokenizer
 
 

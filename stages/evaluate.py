@@ -5,11 +5,11 @@ from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
+from bukva.scoring.char_scores import Baselines, CharScores, files_of, save_scores
 from bukva.scoring.rows import chart_of, rows_of
 from bukva.scoring.scores import describe, evaluate, headline, sampled
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import check_lengths, load_lengths, load_splits
-from bukva.text.scores import Baselines, CharScores, files_of, save_scores
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from browser import check_everywhere, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
-from bukva.text.scores import CharScores, files_of
+from bukva.scoring.char_scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 

@@ -12,8 +12,8 @@ from bukva.compare.results import Result
 from bukva.core.params import flatten
 from bukva.project.lock import StageRecord
 from bukva.project.revisions import Revision
+from bukva.scoring.char_scores import files_of, save_scores
 from bukva.text.collection import Document
-from bukva.text.scores import files_of, save_scores
 
 MODELS = "gpt", "bigram"
 POINT = {"step": 1000, "chars_seen": 1_024_000, "val_nats_per_char": 1.8}

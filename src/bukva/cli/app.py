@@ -431,7 +431,7 @@ def scores(
     """Print the scores of the last run."""
     from bukva.compare.records import looks_at_test
     from bukva.report.terminal import context, headline, show, table, times_shown
-    from bukva.text.scores import ABOUT
+    from bukva.scoring.char_scores import ABOUT
     from bukva.tracking.record import start_sync
 
     file, about = Path(paths()["score_table"]), Path(paths()["scores"], ABOUT)

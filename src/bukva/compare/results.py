@@ -24,7 +24,7 @@ from bukva.project.curves import Point, read_curve
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
 from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
-from bukva.text.scores import CharScores
+from bukva.scoring.char_scores import CharScores
 
 
 @dataclass(frozen=True)

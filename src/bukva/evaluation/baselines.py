@@ -5,9 +5,9 @@ import numpy as np
 from bukva.evaluation import compressors
 from bukva.models.ngrams import counts
 from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.scoring.char_scores import Baselines
 from bukva.text.held_out import HeldOut, nats_by_last_id
 from bukva.text.ids import Nats, bits, bits_per_char
-from bukva.text.scores import Baselines
 from bukva.text.tokenizers import CharTokenizer, ids_per_char
 
 ORDERS = range(3, 9)  # lengths of the n-grams with a row in the table of scores, such as ngram_6

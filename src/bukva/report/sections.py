@@ -26,10 +26,10 @@ from bukva.project.stages import paths, trained_models
 from bukva.report import charts, comparison
 from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelty
 from bukva.report.terminal import better_or_worse, cells, headline, percent, signed
+from bukva.scoring.char_scores import CharScores, files_of
 from bukva.scoring.rows import Row, rows_of
 from bukva.text.collection import MISSING
 from bukva.text.ids import bits, load_splits
-from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.record import seconds_of_models
 

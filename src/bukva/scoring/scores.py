@@ -17,6 +17,7 @@ from bukva.models.ngrams.counts import count_pairs
 from bukva.models.ngrams.stored import counts_of
 from bukva.models.registry import count_parameters
 from bukva.project.stages import TrainedModel
+from bukva.scoring.char_scores import CONTEXT, Baselines
 from bukva.scoring.rows import NGRAM
 from bukva.scoring.window_rule import (
     MAX_SCORED_IDS,
@@ -29,7 +30,6 @@ from bukva.scoring.window_rule import (
 )
 from bukva.text.held_out import HeldOut, Passage, scored_ids
 from bukva.text.ids import CharNats, Ids, bits_per_char
-from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers import Tokenizer, sum_counts
 
 CONTEXT_CHARS = 10_000  # characters of a split on which a short context is compared with full windows
@@ -191,7 +191,7 @@ def sampled(scores: Scores, text: HeldOut) -> str:
 
 
 def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:
-    """Return the content of about.json, the file that describes the scores in data/scores (see bukva.text.scores)."""
+    """Return the content of about.json, which describes the scores in data/scores (char_scores.py)."""
     T = models["gpt"].block_size
     return {
         "window": {"length": T, "stride": stride_of(T), "context": CONTEXT},

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bukva.core.errors import BukvaError
+from bukva.scoring.char_scores import CharScores, files_of, save_scores
 from bukva.text.collection import Document
 from bukva.text.ids import nats_of_chars
-from bukva.text.scores import CharScores, files_of, save_scores
 
 WORKS = [Document("prose", "Ава", "a, b"), Document("prose", "Ява", "о", "1863-1869"), Document("-", "-", "c")]
 CHARS = {"val": np.array([3, 0, 4]), "test": np.array([2, 5, 0])}
