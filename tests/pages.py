@@ -1,20 +1,20 @@
-"""README, docs/ and the lesson, as the tests of tests/docs read them."""
+"""README, docs/ and the notebooks, as the tests of tests/docs read them."""
 
 from functools import cache
 
-import lesson
+import cells
 import pytest
 from imports import ROOT
 from ruamel.yaml import YAML
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), lesson.NOTEBOOK]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(cells.FOLDER.glob("*.ipynb"))]
 DEV = sorted((ROOT / "docs" / "dev").glob("*.md"))  # what was chosen and measured, with the commands of its time
 
 
 @cache
 def text(page):
-    if page == lesson.NOTEBOOK:
-        return "\n".join(lesson.source(cell) for cell in lesson.cells("markdown"))
+    if page.suffix == ".ipynb":
+        return "\n".join(cells.source(cell) for cell in cells.of(page, "markdown"))
     return page.read_text(encoding="utf-8")
 
 

@@ -3,10 +3,10 @@
 import re
 import sys
 
-import lesson
+import cells
 import pytest
 
-CODE = lesson.cells("code")
+CODE = cells.of(cells.LESSON, "code")
 FRACTION = re.compile(r"-?\d+\.\d*")  # what may differ in its last digit on another processor
 
 
@@ -23,9 +23,9 @@ def kinds(outputs):
 @pytest.mark.slow
 def test_the_lesson_runs_and_shows_the_outputs_of_a_run(monkeypatch):
     """With few updates, so what the trained models print is another text; the cells that print it have a tag."""
-    monkeypatch.chdir(lesson.NOTEBOOK.parent)
+    monkeypatch.chdir(cells.FOLDER)
     monkeypatch.setattr(sys, "path", sys.path[:])  # the lesson adds to it
-    for cell, outputs in zip(CODE, lesson.run(CODE, N_STEPS=3), strict=True):
+    for cell, outputs in zip(CODE, cells.run(CODE, N_STEPS=3), strict=True):
         assert kinds(outputs) == kinds(cell["outputs"])
         if "trained" not in cell["metadata"].get("tags", []):
             now, stored = printed(outputs), printed(cell["outputs"])

@@ -1,4 +1,4 @@
-"""Every command that README, docs/ and the lesson show is one that the real command line takes."""
+"""Every command that README, docs/ and the notebooks show is one that the real command line takes."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""README, docs/ and the lesson name only what exists: files, headings, targets of make, parameters."""
+"""README, docs/ and the notebooks name only what exists: files, headings, targets of make, parameters."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""notebooks/lesson.ipynb without Jupyter: its cells are run in one namespace, as a notebook runs them.
+"""Notebooks without Jupyter: their cells are run in one namespace, as a notebook runs them.
 
-`PYTHONPATH=src python tests/lesson.py` runs all of it and stores the outputs, which GitHub shows.
+`PYTHONPATH=src python tests/cells.py` runs all of the lesson and stores the outputs, which GitHub shows.
 """
 
 import ast
@@ -14,18 +14,19 @@ from typing import Any
 import torch
 from PIL import Image
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "lesson.ipynb"
+FOLDER = Path(__file__).parents[1] / "notebooks"
+LESSON = FOLDER / "lesson.ipynb"
 
 Cell = dict[str, Any]
 Output = dict[str, Any]
 
 
-def read() -> dict[str, Any]:
-    return dict(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
+def read(notebook: Path) -> dict[str, Any]:
+    return dict(json.loads(notebook.read_text(encoding="utf-8")))
 
 
-def cells(kind: str) -> list[Cell]:
-    return [cell for cell in read()["cells"] if cell["cell_type"] == kind]
+def of(notebook: Path, kind: str) -> list[Cell]:
+    return [cell for cell in read(notebook)["cells"] if cell["cell_type"] == kind]
 
 
 def source(cell: Cell) -> str:
@@ -45,18 +46,18 @@ def run(code: list[Cell], **constants: object) -> list[list[Output]]:
 
 def store() -> None:
     torch.set_num_threads(1)  # sums then have one order
-    notebook = read()
+    notebook = read(LESSON)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for count, (cell, outputs) in enumerate(zip(code, run(code), strict=True), start=1):
         cell |= {"execution_count": count, "outputs": outputs}
-    NOTEBOOK.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    LESSON.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def _run(cell: Cell, namespace: dict[str, object], count: int) -> list[Output]:
     """Run one cell: what it prints, and the value of the expression at its end."""
     body = ast.parse(source(cell)).body
     last = body.pop() if isinstance(body[-1], ast.Expr) else None
-    name, printed, outputs = f"lesson.ipynb, code cell {count}", io.StringIO(), list[Output]()
+    name, printed, outputs = f"code cell {count}", io.StringIO(), list[Output]()
     with contextlib.redirect_stdout(printed):
         exec(compile(ast.Module(body, []), name, "exec"), namespace)
         value = eval(compile(ast.Expression(last.value), name, "eval"), namespace) if last else None  # type: ignore
