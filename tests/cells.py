@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
-LESSON = FOLDER / "lesson.ipynb"
+LESSON, ATTENTION = FOLDER / "lesson.ipynb", FOLDER / "attention.ipynb"
 
 Cell = dict[str, Any]
 Output = dict[str, Any]
