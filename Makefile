@@ -11,7 +11,7 @@ WALK := tests/nightly/test_readme.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention report ui cluster docs bench reference chaos check test nightly
+.PHONY: help repro report ui cluster docs bench reference chaos check test nightly
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,9 +23,6 @@ repro: $(BUKVA) ## run the pipeline, print the scores, and save the results as e
 	@dvc repro
 	@bukva scores
 	@bukva baseline
-
-attention: $(BUKVA) ## draw what attention does in the trained GPT; charts in reports/attention
-	@bukva attention
 
 report: $(BUKVA) ## write reports/index.html about the last run and reports/experiments.html about all experiments
 	@bukva report

@@ -23,7 +23,7 @@ LAYERS = [
     ["bukva.compare"],
     ["bukva.report"],
     ["bukva.serving"],
-    ["bukva.sweep", "bukva.studies"],
+    ["bukva.sweep"],
     ["bukva.cli"],
     ["stages", "bukva.__main__"],
 ]
@@ -55,8 +55,8 @@ def test_no_modules_import_each_other_in_a_circle():
         ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
         ("torch", ["bukva.core.machine", "bukva.models", "bukva.scoring", "bukva.backends", "bukva.training",
                    "bukva.durability", "bukva.evaluation", "bukva.report.attention", "bukva.serving.writer",
-                   "bukva.studies", "bukva.cli.planning", "stages.train_bigram"]),
-        ("altair", ["bukva.report", "bukva.studies"]),
+                   "bukva.cli.planning", "stages.train_bigram"]),
+        ("altair", ["bukva.report"]),
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.sweep.commands"]),
@@ -64,7 +64,6 @@ def test_no_modules_import_each_other_in_a_circle():
         ("bukva.tracking", ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.report.comparison",
                             "bukva.report.sections", "bukva.serving", "bukva.cli", "bukva.durability"]),
         ("bukva.durability", ["stages", "bukva.sweep", "bukva.cli"]),
-        ("bukva.studies", ["bukva.cli.app"]),
     ],
 )  # fmt: skip
 def test_a_library_or_a_package_is_imported_in_its_own_places_only(known, homes):

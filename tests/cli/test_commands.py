@@ -17,10 +17,7 @@ from bukva.cli import planning
 from bukva.cli.app import app, main
 from bukva.cli.stage import call
 from bukva.core.errors import BukvaError, PeerLostError
-from bukva.models.folder import save_model
-from bukva.models.gpt import GPT, GPTConfig
-from bukva.project.stages import paths, trained_models
-from bukva.text.tokenizers import load_tokenizer
+from bukva.project.stages import paths
 
 PARAMS = SHIPPED.read_text(encoding="utf-8")
 SCORES = {
@@ -276,18 +273,3 @@ def test_a_plan_is_proposed_for_a_text_that_is_split(bukva, tmp_path, monkeypatc
         file.unlink()
     incomplete = "The text is not split yet, so data/split is incomplete. Run `dvc repro split`.\n"
     assert bukva("plan", "1h") == (1, "", incomplete)
-
-
-@pytest.mark.slow
-def test_attention_is_drawn_of_a_trained_gpt(bukva, tmp_path):
-    write_project(tmp_path)
-    missing = "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.\n"
-    assert bukva("attention") == (1, "", missing)
-    tokenizer = load_tokenizer(Path(paths()["tokens"]))
-    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0)
-    weights = dict(GPT(config).state_dict())
-    save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights, "initial": weights})
-    status, said, _ = bukva("attention")
-    assert status == 0
-    assert said.endswith("attention: wrote the charts and attention.json to reports/attention\n")
-    assert (tmp_path / "reports/attention/weights_trained.png").exists()

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.nightly
 
 OPEN = re.compile(r"Serving \(Ctrl-C to stop\): (http://127\.0\.0\.1:\d+)/play\n")
-N_CHARTS = 2  # of a report without a study of attention
+N_CHARTS = 2  # of the report of an experiment, which has no attention maps
 WAIT = 120_000  # milliseconds, for a page that is built and drawn on a busy machine
 CHARTS = "[data-chart] svg"
 SPEED = re.compile(r"First character after \d+ ms, then \d+ per second\.")

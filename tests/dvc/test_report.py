@@ -14,7 +14,7 @@ from bukva.scoring.char_scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 
-CHARTS = 5
+CHARTS = 3
 
 
 def address(project):
@@ -29,8 +29,7 @@ def project(with_ngrams):
 
 @pytest.fixture(scope="module")
 def page(with_ngrams):
-    """The page of a GPT with n-grams after a study of its attention, parsed."""
-    with_ngrams.bukva("attention")
+    """The page of a GPT with n-grams, parsed."""
     with_ngrams.bukva("report")
     return html.parse(str(with_ngrams.folder / "reports/index.html")).getroot()
 

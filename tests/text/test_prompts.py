@@ -1,4 +1,4 @@
-"""Prompts and the sentence for `bukva attention` are encodable, or are rejected with advice."""
+"""Prompts are encodable, or are rejected with advice."""
 
 import pytest
 import yaml

@@ -12,20 +12,20 @@ import typer
 
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root, read_json, sha256
+from bukva.core.files import project_root, read_json
 from bukva.core.machine import prepare_torch
 from bukva.core.params import PARAMS, read_params
 from bukva.core.processes import MAX_PORT
 from bukva.core.words import count
 from bukva.project.lock import check_conflicts, read_lock
-from bukva.project.stages import paths, trained_models
+from bukva.project.stages import paths
 from bukva.sweep import commands as sweep
 
 if TYPE_CHECKING:
     from bukva.compare.judge import Try
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
-ATTENTION, PAGE = Path("reports/attention"), Path("reports/index.html")
+PAGE = Path("reports/index.html")
 Port = Annotated[
     int, typer.Option(help="Port of the server. If it is taken, the next free port is used.", min=0, max=MAX_PORT)
 ]
@@ -307,30 +307,6 @@ def play(port: Port = 8050) -> None:
     from bukva.serving.app import serve
 
     serve("/play", port)
-
-
-@app.command()
-def attention(
-    sentence: Annotated[str, typer.Option(help="Text whose attention is drawn. By default, a line of val.")] = "",
-) -> None:
-    """Draw charts that show what the attention heads of the trained GPT attend to. Write them to reports/attention."""
-    from bukva.backends.device import prepare
-    from bukva.models.folder import load_model
-    from bukva.studies.attention_charts import attention_report
-    from bukva.studies.attention_study import study
-    from bukva.text.ids import load_splits
-
-    params, gpt = read_params(), trained_models()["gpt"].folder
-    if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
-        raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")
-    machine = prepare(params.compute)
-    trained, tokenizer = load_model(gpt, "best", machine.device)
-    untrained, _ = load_model(gpt, "initial", machine.device)
-    print("attention: measuring the attention of the GPT before and after training. This takes a while.", flush=True)
-    states = {"untrained": untrained, "trained": trained}
-    numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), sentence, machine)
-    attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
-    print(f"attention: wrote the charts and attention.json to {ATTENTION}")
 
 
 @app.command()

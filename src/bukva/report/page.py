@@ -17,11 +17,11 @@ from bukva.compare.judge import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.compare.statistics.settings import MATTERS
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root, read_json, sha256, write_text
+from bukva.core.files import write_text
 from bukva.core.words import count
 from bukva.project.baseline import SPLIT
 from bukva.project.revisions import WORKSPACE
-from bukva.project.stages import trained_models
+from bukva.project.stages import paths, trained_models
 from bukva.report import charts, judge, sections
 from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
@@ -29,7 +29,6 @@ from bukva.text.ids import bits
 
 PACKAGE = "bukva.report"
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"  # makes vegaEmbed of the Vega-Lite bundle available to page.js
-STUDY = Path("reports/attention/attention.json")
 OVERVIEW = "experiments.html"  # file name; in the same folder as the page of the last run
 MODEL = "gpt"
 
@@ -61,7 +60,6 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
     with sections.opened(name) as experiment:
         params, unit = experiment.result.params, experiment.table["window"]["unit"]
         model, chars = params["model"], experiment.cleaning["chars"]
-        weights = experiment.folder / trained_models()[MODEL].folder / "best.safetensors"
         return render(
             "experiment.html.j2",
             title=f"{experiment.name}: {experiment.rows[MODEL].bits[SPLIT]:.3f} bits per character on {SPLIT}",
@@ -76,17 +74,24 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             losses=sections.losses(experiment),
             samples=sections.samples(experiment),
             predictors=sections.predictors(experiment),
-            attention=attention(sha256(weights)),
+            attention=attention(experiment),
             corpus=sections.corpus(experiment),
             lineage=sections.lineage(experiment),
         )
 
 
-def attention(model: str) -> dict[str, Any]:
-    """Return what `bukva attention` wrote for the page, or {} if it studied no GPT whose weights have this digest."""
-    file = project_root() / STUDY
-    study = read_json(file) if file.exists() else {}
-    return dict(study["page"]) if study.get("digest") == model else {}
+def attention(experiment: sections.Experiment) -> dict[str, charts.Spec]:
+    """Return the attention maps of the GPT of the last run, by name of the head. Other experiments have none.
+
+    Their n-grams would have to be counted first, which can take minutes.
+    """
+    if not experiment.result.revision.is_workspace:
+        return {}
+    from bukva.report.attention import maps  # imports torch
+
+    _, shown = sections.passage(experiment.text, experiment.scores.chars[SPLIT])
+    folder = experiment.folder
+    return maps(folder / trained_models()[MODEL].folder, folder / paths()["ngrams"], experiment.text[shown])
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:

@@ -63,8 +63,8 @@ def opened(name: str) -> Iterator[Experiment]:
     """
     [result] = read_results([resolve(name)])
     models = trained_models()
-    trained = [path.as_posix() for model in models.values() for path in (model.folder, model.curve)]
-    with as_checkout(result, {*(paths()[each] for each in NEEDED), *trained}) as folder:
+    curves = [model.curve.as_posix() for model in models.values()]
+    with as_checkout(result, {*(paths()[each] for each in NEEDED), *curves}) as folder:
         files = {each: folder / paths()[each] for each in NEEDED}
         if missing := [paths()[each] for each, file in files.items() if not file.exists()]:
             raise BukvaError(f"{missing[0]} does not exist. Run `make repro` to create it.")
