@@ -167,6 +167,15 @@ def test_a_training_that_runs_is_followed_and_nothing_is_sent_again(database, pa
     sync()
 
 
+def test_half_a_file_of_a_killed_training_is_removed_and_one_of_a_running_training_is_not(database, params):
+    killed, running = (Recorder("train-gpt", params) for _ in range(2))
+    killed._file.close()
+    for recorder in (killed, running):
+        write_text(recorder.run.folder / ".samples.txt.part", "half")
+    sync()
+    assert [path.parent for path in database.parent.rglob(".*.part")] == [running.run.folder]
+
+
 def test_an_output_is_sent_when_dvc_has_stored_it_and_counted_when_dvc_has_removed_it(database, params):
     recorder = Recorder("clean", params)
     write_text(Path("reports/corpus.md"), "works")

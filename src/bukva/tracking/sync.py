@@ -178,6 +178,8 @@ def _fill(store: Store, run: Run, numerics: str) -> None:
     _set_status(store, own.info.run_id, end["status"], end["at"])
     _update_parent(store, run, parent.info.run_id)
     if end["status"] != "RUNNING":
+        for leftover in run.folder.glob(".*.part"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
         seconds = [] if end["seconds"] is None else [("seconds", end["seconds"], end["at"], 0)]
         why = {DESCRIPTION: end["why"]} if end["why"] else {}
         # last: after an interruption, everything is sent again, which changes nothing
