@@ -61,7 +61,8 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
     for result, answer in zip(results, json.loads(answers).values(), strict=True):
         assert (result.params, result.metrics) == (answer["params"], answer["metrics"])
         assert {name: str(file) for name, file in result.scores.items()} == answer["scores"]
-        assert result.curves["gpt"][-1] == (result.params["train_gpt"]["n_steps"], 1024000, 1.8)
+        last = {"step": result.params["train_gpt"]["n_steps"], "chars_seen": 1024000, "val_nats_per_char": 1.8}
+        assert result.curves["gpt"][-1].items() >= last.items()
     assert [result.params["model"]["n_head"] for result in results] == [4, 2, 4]
     workspace, main = results_of(["workspace", "main"])
     assert (workspace.lock, workspace.metrics, workspace.scores) == (main.lock, main.metrics, main.scores)
