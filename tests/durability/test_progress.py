@@ -20,7 +20,7 @@ from bukva.training.run import start
 
 
 class Record:
-    """Stands in for a Recorder. A stage has always run for 11 seconds."""
+    """A Recorder without files, of a stage that has always run for 11 seconds."""
 
     def __init__(self):
         self.points, self.seconds_before = [], 0.0

@@ -1,4 +1,4 @@
-"""What stages leave, and what an MLflow store shows, as tests name it."""
+"""Functions that record stages, and read what an MLflow store shows."""
 
 import contextlib
 import hashlib

@@ -18,8 +18,8 @@ from bukva.tracking.sync import LATER
 
 SYNC_SECONDS = 60
 RESTORED = (
-    "Restored by DVC from its run cache. All times are the times of the restore, except for those of a loss curve that "
-    "was computed on this machine."
+    "Restored by DVC from its run cache. All times are the times of the restore. Only the points of a loss curve that "
+    "was computed on this machine keep their times."
 )
 
 
