@@ -11,7 +11,7 @@ import typer
 
 from bench import gpu, report, rows
 from bench.measure import ROOT, git, origin
-from bukva.cli import stage as cli
+from bukva.cli import console
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.progress import duration
@@ -19,7 +19,7 @@ from bukva.core.progress import duration
 ROWS = {**rows.ROWS, "gpu": gpu.gpu}
 REPORTS = ROOT / "reports"
 
-app = typer.Typer(**cli.STYLE)
+app = typer.Typer(**console.STYLE)
 
 
 @app.command()
@@ -75,4 +75,4 @@ def _description(name: str) -> str:
 
 
 if __name__ == "__main__":
-    cli.call(app)
+    console.call(app)

@@ -25,7 +25,7 @@ from bench.measure import ROOT, params_with, timer
 from bench.plain import nanogpt
 from bench.report import Line
 from bench.rows import fetched
-from bukva.cli import stage as cli
+from bukva.cli import console
 from bukva.core.errors import BukvaError
 from bukva.text.collection import TEXT
 
@@ -240,7 +240,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[Line]]] = {"equal": equal, "race": r
 
 # ---- the row and the script
 
-app = typer.Typer(**cli.STYLE)
+app = typer.Typer(**console.STYLE)
 
 
 def gpu(scratch: Path) -> list[Line]:
@@ -286,4 +286,4 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.call(app)
+    console.call(app)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.measure import ROOT, clone, dvc, git, origin, python
-from bukva.cli import stage as cli
+from bukva.cli import console
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text
 from bukva.core.progress import duration
@@ -44,7 +44,7 @@ INTRODUCTION = (
     "",
 )
 
-app = typer.Typer(**cli.STYLE)
+app = typer.Typer(**console.STYLE)
 
 
 def settings() -> dict[str, list[str]]:
@@ -166,4 +166,4 @@ def command_of(name: str, options: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    cli.call(app)
+    console.call(app)

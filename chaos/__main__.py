@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bukva.cli import stage as cli
+from bukva.cli import console
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.progress import duration
@@ -27,7 +27,7 @@ N_WORKERS = 2  # rows that run in parallel; a row waits more than it computes
 PAGE = ROOT / "docs" / "reliability-method.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
-app = typer.Typer(**cli.STYLE)
+app = typer.Typer(**console.STYLE)
 
 
 @app.command()
@@ -97,4 +97,4 @@ def _run(rows: list[Row], scratch: Path) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    cli.call(app)
+    console.call(app)

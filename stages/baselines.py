@@ -1,8 +1,7 @@
-"""Stage baselines: count the n-grams of the training split, and score all baselines."""
+"""Stage baselines: count the n-grams of the training split, and score n-grams and compressors on val and test."""
 
 from concurrent.futures import ThreadPoolExecutor
 
-from bukva.cli import stage
 from bukva.evaluation.baselines import compress, score
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
@@ -11,10 +10,10 @@ from bukva.text.collection import documents, read_table
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
+from stages import stage
 
 
 def main() -> None:
-    """Count the n-grams of the training split, and score n-grams and compressors on val and test."""
     with stage.opened("baselines") as run, ThreadPoolExecutor(1) as executor:
         chosen, splits = run.params.baselines, load_splits(run.path("split"))
         text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))

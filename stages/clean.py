@@ -1,6 +1,5 @@
-"""Stage clean: clean the downloaded works with rules, and count the characters that each rule removes."""
+"""Stage clean: clean every work with the rules that params.yaml selects, and report what each rule removes."""
 
-from bukva.cli import stage
 from bukva.core.files import write_json, write_text
 from bukva.core.schema import author_word
 from bukva.core.words import count
@@ -8,12 +7,12 @@ from bukva.corpus.cleaning.clean import clean_collection, percent
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.text.collection import read_table
+from stages import stage
 
 MOST_NAMES = 3  # largest number of works that a printed line names
 
 
 def main() -> None:
-    """Clean every work with the rules that params.yaml selects, and write reports about the cleaned corpus."""
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
         rules, why = chosen_rules(run.params.clean, raw)

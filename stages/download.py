@@ -1,18 +1,17 @@
-"""Stage download: download a corpus, or read it from a folder, and store its works."""
+"""Stage download: download or read the corpus that params.yaml selects, and store its works with a table of them.
 
-from bukva.cli import stage
+If the variable BUKVA_MIRROR is set, archives are read from the folder that it names instead of the network.
+"""
+
 from bukva.core.progress import transfer_bar
 from bukva.core.schema import author_word
 from bukva.core.words import count
 from bukva.corpus.sources.download import download
 from bukva.corpus.sources.works import check_for_dvc
+from stages import stage
 
 
 def main() -> None:
-    """Download or read the corpus that params.yaml selects. Store its works and a table that lists them.
-
-    If the variable BUKVA_MIRROR is set, archives are read from the folder that it names instead of the network.
-    """
     with stage.opened("download") as run:
         chosen, raw = run.params.download, run.path("raw")
         check_for_dvc("download.path", chosen.path)  # DVC reads it again after the stage

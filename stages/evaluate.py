@@ -1,7 +1,6 @@
-"""Stage evaluate: score every model on every split, and write the scores next to those of the baselines."""
+"""Stage evaluate: score every model on every split in overlapping windows, next to the baselines."""
 
 from bukva.backends.device import prepare
-from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
@@ -10,10 +9,10 @@ from bukva.scoring.rows import chart_of, rows_of
 from bukva.scoring.scores import describe, evaluate, headline, sampled
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import check_lengths, load_lengths, load_splits
+from stages import stage
 
 
 def main() -> None:
-    """Score every model on every split in overlapping windows (bukva.scoring.window_rule), and write the scores."""
     with stage.opened("evaluate") as run:
         splits, machine, trained = load_splits(run.path("split")), prepare(run.params.compute), trained_models()
         ngrams = run.path("ngrams")

@@ -1,17 +1,17 @@
-"""Stage publish: send the results of all stages to MLflow, including stages that DVC restored from its cache."""
+"""Stage publish: send the results of all stages to MLflow, including stages that DVC restored from its cache.
 
-from bukva.cli import stage as cli
+It also prints how params.yaml differs from the last commit. If MLflow cannot be reached, it reports this problem, but
+does not fail.
+"""
+
 from bukva.core.params import read_params
 from bukva.project.revisions import RefusedError
 from bukva.tracking.experiment import name_of_repro, print_uncommitted
 from bukva.tracking.publish import publish
+from stages import stage
 
 
 def main() -> None:
-    """Send this experiment to MLflow, and print how params.yaml differs from the last commit.
-
-    If MLflow cannot be reached, the stage reports this problem, but does not fail.
-    """
     params = read_params()
     publish(params)
     try:
@@ -22,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    stage.run(main)

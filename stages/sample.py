@@ -1,17 +1,16 @@
-"""Stage sample: let every model continue the prompts, before and after training."""
+"""Stage sample: let every model continue the prompts, with its initial weights and with its trained weights."""
 
 from bukva.backends.device import prepare
-from bukva.cli import stage
 from bukva.core.files import read_json, write_json, write_text
 from bukva.core.words import count
 from bukva.evaluation.samples import answer, page, to_json
 from bukva.project.stages import trained_models
 from bukva.text.prompts import chosen_prompts
 from bukva.text.tokenizers import load_tokenizer
+from stages import stage
 
 
 def main() -> None:
-    """Continue every prompt with every model, once with the initial weights and once with the trained weights."""
     with stage.opened("sample") as run:
         params, samples = run.params.sample, run.path("samples")
         folders = {model.label: model.folder for model in trained_models().values()}

@@ -1,16 +1,15 @@
-"""Stage split: divide the encoded works into the splits train, val and test."""
+"""Stage split: write the ids of the splits train, val and test, and a report about each split."""
 
 import numpy as np
 
-from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.corpus.split_report import findings, missed_shares, report, short_ends
 from bukva.text.collection import read_table
 from bukva.text.ids import check_lengths, read_shares, save_splits
+from stages import stage
 
 
 def main() -> None:
-    """Write the ids of the splits train, val and test, and a report about each split."""
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         table, shares = read_table(clean), read_shares(tokens)

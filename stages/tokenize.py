@@ -1,14 +1,13 @@
-"""Stage tokenize: encode all works as one array of ids. An id is the number of a character, byte or token."""
+"""Stage tokenize: build the vocabulary, and encode all works as one array of the ids of characters, bytes or tokens."""
 
-from bukva.cli import stage
 from bukva.core.files import read_json
 from bukva.core.words import count
 from bukva.corpus.splits import tokenize
 from bukva.text.prompts import check_prompts, chosen_prompts
+from stages import stage
 
 
 def main() -> None:
-    """Build the vocabulary and encode every work."""
     with stage.opened("tokenize") as run:
         params, tokens = run.params, run.path("tokens")
         if params.split.duplicates != "keep":

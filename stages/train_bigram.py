@@ -1,8 +1,8 @@
-"""Stage train-bigram: train the bigram of the lecture notes."""
+"""Stage train-bigram: train the bigram of the lecture notes, and save the weights that have the best score on val."""
 
-from bukva.cli import stage
 from bukva.core.params import read_params
 from bukva.core.schema import TrainGPT
+from stages import stage
 from stages.training import train
 
 # What params.yaml sets for the GPT only. A lookup table needs none of it.
@@ -11,7 +11,6 @@ FIXED |= {"weight_decay": 0.0, "beta2": 0.999, "grad_clip": 0.0, "patience": 0}
 
 
 def main() -> None:
-    """Train the bigram, and save the weights that have the best score on val."""
     params = read_params()
     chosen, shape = params.train_bigram.model_dump(), {"block_size": params.train_bigram.block_size}
     del chosen["block_size"]

@@ -1,12 +1,11 @@
-"""Stage train-gpt: train the GPT."""
+"""Stage train-gpt: train the GPT, and save the weights that have the best score on val."""
 
-from bukva.cli import stage
 from bukva.core.params import read_params
+from stages import stage
 from stages.training import train
 
 
 def main() -> None:
-    """Train the GPT, and save the weights that have the best score on val."""
     params = read_params()
     train("gpt", params, params.train_gpt, params.model.model_dump(), "model.block_size")
 

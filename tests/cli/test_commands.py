@@ -15,7 +15,7 @@ from repository import commit, run_git
 
 from bukva.cli import planning
 from bukva.cli.app import app, main
-from bukva.cli.stage import call
+from bukva.cli.console import call
 from bukva.core.errors import BukvaError, PeerLostError
 from bukva.project.stages import paths
 
@@ -111,7 +111,7 @@ def test_a_fault_of_the_program_is_shown_without_secrets(monkeypatch, capsys):
 
 
 def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
-    done = run("-c", "from bukva.cli import stage as cli\ndef main():\n raise KeyboardInterrupt\ncli.run(main)")
+    done = run("-c", "from stages import stage\ndef main():\n raise KeyboardInterrupt\nstage.run(main)")
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     done = run("-m", "stages.split", "one")

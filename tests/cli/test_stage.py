@@ -7,8 +7,8 @@ import sys
 import pytest
 from imports import SHIPPED
 
-from bukva.cli import stage
 from bukva.core.params import PARAMS
+from stages import stage
 
 LOCK = {
     "split": {"deps": [], "params": {"params.yaml": {"split": {"train": 0.9}}}, "outs": [{"path": "data/split"}]},

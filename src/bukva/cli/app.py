@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bukva.cli import stage as cli
+from bukva.cli import console
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
 from bukva.core.machine import prepare_torch
@@ -43,12 +43,12 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Compare, inspect and run experiments with small language models.",
     epilog="To run the pipeline, use DVC: `dvc repro`, or `dvc exp run -S model.n_head=8`.",
-    **cli.STYLE,
+    **console.STYLE,
 )
 
 
 def main() -> None:
-    cli.call(_run)
+    console.call(_run)
 
 
 def _run() -> None:

@@ -1,28 +1,23 @@
-"""Start the stage scripts and the command line: read parameters, record stages, and print expected errors."""
+"""What all stage scripts share: read parameters, find paths, record the stage, and print expected errors."""
 
 import contextlib
 import functools
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from bukva.core.errors import BukvaError, ParamsError, message_for, redact_text
+from bukva.cli.console import STYLE, call
+from bukva.core.errors import BukvaError, redact_text
 from bukva.core.params import PARAMS, flatten, read_params
 from bukva.core.processes import end_with_dvc
 from bukva.core.schema import Params
-from bukva.project.baseline import undo_command
 from bukva.project.lock import changes, maker_of, read_lock
-from bukva.project.revisions import UNDO_PREFIX
 from bukva.project.stages import paths, stages
 from bukva.tracking.record import recorded
-
-STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ def opened(name: str) -> Iterator[Run]:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run the function `main` of a stage script, whose docstring is the text of `--help`."""
+    """Run the function `main` of a stage script. The docstring of the script is the text of `--help`."""
 
     @functools.wraps(main)
     def guarded() -> None:
@@ -55,7 +50,7 @@ def run(main: Callable[[], None]) -> None:
             main()
 
     app = typer.Typer(**STYLE)
-    app.command()(guarded)
+    app.command(help=sys.modules["__main__"].__doc__)(guarded)
     end_with_dvc()
     call(app)
 
@@ -81,18 +76,3 @@ def _refuse(change: str) -> None:
             "same checkout, even if DVC refuses to run it. Undo the change and repeat the first command. A training "
             "then resumes. To run experiments at the same time, use `dvc exp run --temp`."
         )
-
-
-def call(app: Callable[[], object]) -> None:
-    """Run a command-line application. Print expected errors as messages without a traceback.
-
-    The exit status is 0 after success, 1 after a mistake in the input, a full disk or too little memory, 2 after a
-    wrong command line, 75 if another machine of a training is lost, and 130 after Ctrl-C.
-    """
-    try:
-        app()
-    except Exception as error:
-        print(message_for(error) or redact_text(traceback.format_exc()), file=sys.stderr)
-        if isinstance(error, ParamsError) and (command := undo_command()):
-            print(f"{UNDO_PREFIX}{command}", file=sys.stderr)
-        sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)
