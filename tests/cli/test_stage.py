@@ -32,7 +32,8 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(stage, "end_with_dvc", lambda: None)
 
     def change(*words):
-        PARAMS.write_text(PARAMS.read_text(encoding="utf-8").replace(*words), encoding="utf-8")
+        file = tmp_path / PARAMS
+        file.write_text(file.read_text(encoding="utf-8").replace(*words), encoding="utf-8")
 
     def give(name, before=("", ""), during=("", "")):
         monkeypatch.setenv("DVC_STAGE", name)

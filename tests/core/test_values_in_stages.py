@@ -19,6 +19,7 @@ import traceback
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 from imports import ROOT, SHIPPED
@@ -114,7 +115,7 @@ def _fail(*_, **__):
 def run_here(changes, stages):
     """Run stages in the current folder. Return {} after success, else {"rejected": message} or {"failed": reason}."""
     text = json.dumps(with_changes(changes), ensure_ascii=False)  # JSON is valid YAML and preserves all numbers
-    PARAMS.write_text(text, encoding="utf-8")
+    Path(PARAMS).write_text(text, encoding="utf-8")
     try:
         for stage in stages:
             importlib.import_module(f"stages.{stage}").main()

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+from pathlib import Path
 
 import pytest
 from imports import ROOT, SHIPPED
@@ -30,7 +31,7 @@ def printed(tmp_path, monkeypatch, capsys):
         sections["download"] |= {"corpus": "local", "path": "books"}
         for section, values in changes.items():
             sections[section] |= values
-        PARAMS.write_text(json.dumps(sections), encoding="utf-8")
+        Path(PARAMS).write_text(json.dumps(sections), encoding="utf-8")
         importlib.import_module(f"stages.{stage}").main()
         return capsys.readouterr().out
 

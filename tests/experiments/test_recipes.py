@@ -30,7 +30,7 @@ def keys(name):
 
 
 def test_the_recipe_gpt_is_params_yaml():
-    known = flatten(read_yaml(PARAMS))
+    known = flatten(read_yaml())
     assert keys("gpt") == {key: known[key] for key in keys("gpt")}
 
 
@@ -46,13 +46,13 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
     (RECIPES / "mine.yaml").write_text(
         "model:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
     )
-    expected = flatten(read_yaml(PARAMS)) | keys(name)
+    expected = flatten(read_yaml()) | keys(name)
     done = CliRunner().invoke(app, ["recipe", name])
     words = done.stdout.split()  # as a shell splits what `dvc exp run $(bukva recipe NAME)` passes on
     assert (done.exit_code, set(words[::2])) == (0, {"-S"})
-    apply_overrides(str(PARAMS), words[1::2])
+    apply_overrides(PARAMS, words[1::2])
     read_params()
-    assert flatten(read_yaml(PARAMS)) == expected
+    assert flatten(read_yaml()) == expected
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def git(tmp_path, monkeypatch):
     assert undo_command() == ""  # outside of git
 
     run = partial(run_git, tmp_path, "-c", "user.name=a", "-c", "user.email=a@b")
-    PARAMS.write_text("model: {n_head: 4}\n")
+    Path(PARAMS).write_text("model: {n_head: 4}\n")
     Path("code.py").write_text("pass\n")
     Path("notes.md").write_text("mine\n")
     Path(".gitignore").write_text("/data/\n/reports/page.html\n")
@@ -72,8 +72,14 @@ def run_stages(made="one"):
     ("edit", "why"),
     [
         (lambda _: Path(LOCK).unlink(), "stage evaluate has not run. Run `make repro`"),
-        (lambda _: PARAMS.write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head=4, but params"),
-        (lambda _: PARAMS.write_text("model: {n_head: 4}  # here\n"), "params.yaml differs from the last commit."),
+        (
+            lambda _: Path(PARAMS).write_text("model: {n_head: 8}\n"),
+            "stage evaluate ran with model.n_head=4, but params",
+        ),
+        (
+            lambda _: Path(PARAMS).write_text("model: {n_head: 4}  # here\n"),
+            "params.yaml differs from the last commit.",
+        ),
         (lambda _: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
         (lambda _: (Path("code.py").write_text("1\n"), run_stages()), "code.py differs from the last commit."),
         (lambda _: Path("data/scores").write_text("torn"), "data/scores differs from the output that dvc.lock recor"),
@@ -102,7 +108,7 @@ def test_a_text_outside_of_git_is_that_of_the_commit_if_dvc_lock_of_the_commit_h
         Path(LOCK).write_text(Path(LOCK).read_text().replace("deps: [", dep))
         return save_baseline()
 
-    PARAMS.write_text(f"model: {{n_head: 4}}\ndownload: {{path: {text}}}\n")
+    Path(PARAMS).write_text(f"model: {{n_head: 4}}\ndownload: {{path: {text}}}\n")
     commit(git, "own text")
     refused = f"The results were not saved as experiment baseline: {text} is not tracked by git, and {LOCK} of the last"
     assert save("one").startswith(refused)
@@ -158,7 +164,7 @@ def test_each_commit_has_a_baseline_of_its_own_and_dvc_returns_to_that_of_the_la
 
 def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_stays(git):
     start = git("rev-parse", "HEAD")
-    PARAMS.write_text("model: {n_head: 8}\n")
+    Path(PARAMS).write_text("model: {n_head: 8}\n")
     commit(git, "experiment")
     git("update-ref", experiment_ref(start, "baseline"), "HEAD")
     git("reset", "-q", "--hard", start)

@@ -55,7 +55,7 @@ def _run() -> None:
     prepare_torch()
     os.chdir(project_root())  # the user may be in a folder below it
     if sys.argv[1:] and "--help" not in sys.argv:
-        if not PARAMS.exists():
+        if not Path(PARAMS).exists():
             is_clone = Path("dvc.yaml").is_file()
             remedy = f"Run `git checkout HEAD {PARAMS}`." if is_clone else "Change to the folder of a clone of bukva."
             raise BukvaError(f"{Path.cwd()}: this folder has no {PARAMS}. {remedy}")

@@ -27,13 +27,13 @@ from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
-from bukva.core.params import read_yaml
+from bukva.core.params import PARAMS, read_yaml
 from bukva.core.progress import duration
 from bukva.core.words import count
 from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for, run_experiment
-from bukva.project.lock import LOCK, PARAMS, all_sources, changes
+from bukva.project.lock import LOCK, all_sources, changes
 from bukva.project.revisions import Revision, experiments, free_name, git, resolve
 
 # code that a try may change; other code affects which text is scored, or how it is scored

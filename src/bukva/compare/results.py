@@ -14,14 +14,14 @@ from typing import Any
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
-from bukva.core.params import flatten
+from bukva.core.params import PARAMS, flatten
 from bukva.core.schema import author_word
 from bukva.project import baseline
 from bukva.project.baseline import SCORED
 from bukva.project.cache import cached_files, digests, dvc_repo, fetch
 from bukva.project.commands import rerun_command
 from bukva.project.curves import Point, read_curve
-from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
+from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
 from bukva.project.revisions import WORKSPACE, Revision, experiments, file_at, git, load_files, resolve
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.scoring.char_scores import CharScores

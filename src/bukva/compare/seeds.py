@@ -9,11 +9,11 @@ from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
-from bukva.core.params import flatten, parse_params, read_yaml
+from bukva.core.params import PARAMS, flatten, parse_params, read_yaml
 from bukva.project.baseline import undo_command
 from bukva.project.cache import digests
 from bukva.project.commands import run_experiment, settings
-from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
+from bukva.project.lock import LOCK, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
 from bukva.project.revisions import (
     WORKSPACE,
     Revision,

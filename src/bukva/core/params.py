@@ -10,15 +10,15 @@ from bukva.core.errors import ParamsError
 from bukva.core.messages import error_message, yaml_fault
 from bukva.core.schema import Params
 
-PARAMS = Path("params.yaml")
+PARAMS = "params.yaml"
 
 
-def read_params(path: Path = PARAMS) -> Params:
+def read_params(path: Path = Path(PARAMS)) -> Params:
     """Return the parameters. ParamsError: the file cannot be read, or has mistakes (one line each)."""
     return parse_params(read_yaml(path), str(path))
 
 
-def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
+def read_yaml(path: Path = Path(PARAMS)) -> dict[str, Any]:
     """Return the sections of a YAML file such as params.yaml, by name. ParamsError: the file has no sections."""
     raw = read_any_yaml(path)
     if isinstance(raw, dict):

@@ -82,7 +82,7 @@ def _why_not_saved(commit: str, lock: StageRecords) -> str:
     if SCORED not in lock:
         return f"stage {SCORED} has not run. Run `make repro`."
     sources, outs = all_sources(SCORED, lock), outputs(lock)
-    now, params = digests([*sources, *outs]), flatten(read_yaml(PARAMS))
+    now, params = digests([*sources, *outs]), flatten(read_yaml())
     if stale := next(changes(SCORED, lock, params, now), ""):
         return f"{stale}. Run `make repro`."
     if damaged := [path for path, md5 in outs.items() if now[path] != md5]:
@@ -113,7 +113,7 @@ def _save(commit: str) -> None:
 def _saved_baseline(commit: str) -> str:
     """Return the commit of the experiment `baseline` with the parameters of `commit`, or "" if there is none."""
     saved = commit and commit_of(experiment_ref(commit, NAME))
-    return saved if file_at(saved, str(PARAMS)) == file_at(commit, str(PARAMS)) else ""
+    return saved if file_at(saved, PARAMS) == file_at(commit, PARAMS) else ""
 
 
 def edited_files(paths: Iterable[str | Path]) -> list[str]:

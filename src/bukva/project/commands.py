@@ -119,7 +119,7 @@ def options(name: str) -> list[str]:
         raise BukvaError(f"Recipe {name} does not exist. Use {one_or_another(list(descriptions()))}.")
     read_params()  # reports a mistake in params.yaml as such, not as a mistake in the recipe
     try:
-        params, recipe = read_yaml(PARAMS), read_yaml(path)
+        params, recipe = read_yaml(), read_yaml(path)
         valid = {key: {**params.get(key, {}), **value} for key, value in recipe.items() if isinstance(value, dict)}
         parse_params(params | recipe | valid, str(path))
     except BukvaError as error:
@@ -174,7 +174,7 @@ def params_with(settings: Sequence[str]) -> Params:
         changed = Path(shutil.copy(PARAMS, folder))
         try:
             apply_overrides(changed, list(settings))
-            return parse_params(read_yaml(changed), PARAMS.name)
+            return parse_params(read_yaml(changed), PARAMS)
         except DvcException as error:
             reason = f"{_first_line(error.__cause__ or error)}. Use a key of {PARAMS}"
         except BukvaError as error:

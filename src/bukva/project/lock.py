@@ -15,10 +15,9 @@ from typing import Any
 
 from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
-from bukva.core.params import flatten
+from bukva.core.params import PARAMS, flatten
 
 LOCK = "dvc.lock"
-PARAMS = "params.yaml"
 NUMERICS = Path("numerics.lock")
 # files that git tracks and this program reads; a text in reports/*.md may have such a line itself
 MERGED = PARAMS, "dvc.yaml", LOCK, str(NUMERICS), "reports/**/*.json*", "reports/**/*.csv"

@@ -15,12 +15,12 @@ from bukva.compare.results import Result, as_checkout, default_baseline, read_re
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.core.params import flatten
+from bukva.core.params import PARAMS, flatten
 from bukva.core.words import count
 from bukva.project.baseline import SPLIT
 from bukva.project.commands import settings
 from bukva.project.curves import read_curve
-from bukva.project.lock import PARAMS, parse_yaml
+from bukva.project.lock import parse_yaml
 from bukva.project.revisions import file_at, git, head, resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report import charts, comparison
