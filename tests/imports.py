@@ -1,12 +1,35 @@
 """Which module imports which, read from the source: for the tests of layers and of DVC's dependencies."""
 
 import ast
+import json
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+from bukva.core.files import write_text
+from bukva.core.params import read_yaml
+from bukva.core.schema import Params, off_values
+
 ROOT = Path(__file__).parent.parent
-SHIPPED = ROOT / "tests" / "params.yaml"  # tests read these values, since the checkout may have others
+SHIPPED = ROOT / ".bukva" / "tests" / "params.yaml"  # tests read these values, since the checkout may have others
+
+
+def _write_shipped() -> None:
+    """Write the values of tests/params.yaml and of the recipe `gpt`. Other keys are off, or as in the checkout."""
+    listed, recipe = read_yaml(ROOT / "tests" / "params.yaml"), read_yaml(ROOT / "recipes" / "gpt.yaml")
+    text = "# The values of params.yaml as shipped\n"
+    for section, schema in Params.__annotations__.items():
+        values = off_values(section) | recipe.get(section, {}) | listed.get(section, {})
+        if others := schema.model_fields.keys() - values:
+            values |= {key: read_yaml(ROOT / "params.yaml")[section][key] for key in others}
+        text += f"{section}:\n"
+        for key, value in values.items():
+            text += f"  {key}: {value or repr(value) if isinstance(value, str) else json.dumps(value)}\n"
+    if not SHIPPED.exists() or SHIPPED.read_text(encoding="utf-8") != text:
+        write_text(SHIPPED, text)
+
+
+_write_shipped()
 
 
 @cache

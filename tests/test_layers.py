@@ -1,6 +1,7 @@
 """Imports point down, and importing costs nothing."""
 
 import graphlib
+import re
 import subprocess
 import sys
 
@@ -27,8 +28,8 @@ LAYERS = [
     ["bukva.cli"],
     ["stages", "bukva.__main__"],
 ]
-LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 SHARED = "stages.stage", "stages.training"  # by several stages
+LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Architecture: tensors in, tensors out. The rest of bukva.models finds, builds and saves them.
 ARCHITECTURE = ["attention", "base", "bigram", "gpt", "local", "ngram_gpt", "ngram_memory"]
 
@@ -43,6 +44,18 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         for other in imported(name) & modules().keys():
             same = package(name) == package(other) and (package(name) != "stages" or other in SHARED)
             assert same or LEVEL[package(other)] < LEVEL[package(name)], f"{name} imports {other}"
+
+
+def test_names_in_files_of_higher_packages_are_read_in_these_places_only():
+    sources = {name: file.read_text(encoding="utf-8") for name, file in modules().items()}
+    assert {
+        name: set(read) for name, text in sources.items() if (read := re.findall(r'\bPACKAGE / "(.+?)"', text))
+    } == {
+        "bukva.core.schema": {"corpus/cleaning/rules", "training/optimizers", "text/tokenizers.py", "models/gpt.py"},
+        "bukva.project.stages": {"models/labels.yaml"},
+    }
+    users = [name for name, text in sources.items() if re.search(r"core\.files import .*\bPACKAGE\b", text)]
+    assert users == ["bukva.core.schema", "bukva.project.stages", "bukva.tracking.record"]  # which packs all code
 
 
 def test_no_modules_import_each_other_in_a_circle():

@@ -2,13 +2,16 @@
 
 import contextlib
 import copy
+import dataclasses
 import math
 import re
 import shutil
 from pathlib import Path
-from typing import get_args
 
 import pytest
+import tiny
+import torch
+import torch.nn.functional as F
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml
 from imports import ROOT, SHIPPED
@@ -16,9 +19,13 @@ from imports import ROOT, SHIPPED
 from bukva.core import schema
 from bukva.core.errors import BukvaError
 from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_yaml
+from bukva.core.schema import off_values
 from bukva.corpus.cleaning.rule_sets import RULES
 from bukva.models import gpt
+from bukva.models.bigram import BigramConfig
 from bukva.text import tokenizers
+from bukva.training.run import Task, start
+from stages import train_bigram
 
 TEXT = SHIPPED.read_text(encoding="utf-8")
 SECTIONS = read_yaml(SHIPPED)
@@ -138,15 +145,15 @@ def test_texts_are_unchanged():
 
 
 @pytest.mark.parametrize(
-    ("section", "key", "table"),
+    ("key", "table"),
     [
-        (schema.Tokenize, "kind", tokenizers.TOKENIZERS),
-        (schema.Model, "norm", gpt.NORMS),
-        (schema.Model, "activation", gpt.ACTIVATIONS),
+        ("tokenize.kind", tokenizers.TOKENIZERS),
+        ("model.norm", gpt.NORMS),
+        ("model.activation", gpt.ACTIVATIONS),
     ],
 )
-def test_the_choices_are_the_keys_of_the_tables_in_the_code(section, key, table):
-    assert get_args(section.model_fields[key].annotation) == tuple(table)
+def test_the_choices_are_the_keys_of_the_tables_in_the_code(key, table):
+    assert choices(key) == list(table)
     assert set(schema.RULE_SETS) == {file.stem for file in RULES.iterdir()}
 
 
@@ -177,6 +184,30 @@ def test_every_number_has_a_lower_limit_and_every_integer_an_upper_one():
             assert "The value should be greater than " in rejected({key: type(value)(-1)})
         if type(value) is int:
             assert "The value should be less than " in rejected({key: 2**70})
+
+
+def test_a_key_that_is_off_has_no_effect(monkeypatch):
+    """The bigram, for whose training these keys are off, learns with torch's AdamW as it is."""
+    calls = []
+    monkeypatch.setattr(train_bigram, "read_params", lambda: read_params(SHIPPED))
+    monkeypatch.setattr(train_bigram, "train", lambda *arguments: calls.append(arguments))
+    train_bigram.main()
+    [(_, _, recipe, _, _)] = calls
+    recipe = recipe.model_copy(update={"n_steps": 9, "batch_size": 3, "eval_every": 4})
+    task = Task.of(BigramConfig(tiny.V, tiny.T), tiny.splits(), tiny.TOKENIZER, recipe, tiny.CPU)
+    state = start(task)
+    weight = next(iter(state.model.parameters())).detach().clone().requires_grad_()
+    optimizer = torch.optim.AdamW([weight], weight_decay=0.0)
+    for step in range(1, 10):
+        [(x, y)] = task.windows.batch(step)
+        optimizer.param_groups[0]["lr"] = recipe.learning_rate * (1 - (step - 1) / 8)
+        optimizer.zero_grad()
+        F.cross_entropy(weight[x].flatten(0, 1), y.flatten()).backward()
+        optimizer.step()
+    tiny.run(task, state)
+    torch.testing.assert_close(next(iter(state.weights().values())), weight.detach(), rtol=0, atol=1e-5)
+    plain = gpt.GPTConfig(vocab_size=7, n_layer=1, n_head=1, n_embd=8, block_size=5, dropout=0.0)  # of the notes
+    assert dataclasses.replace(plain, **off_values("model")) == plain
 
 
 URL = {"download.corpus": "url", "download.sha256": "0" * 63 + "a"}

@@ -5,6 +5,8 @@ import shutil
 import pytest
 from dvc.utils.hydra import apply_overrides
 from imports import ROOT, SHIPPED
+from repository import run_git
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from bukva.cli.app import NO_RECIPE, app
@@ -25,34 +27,58 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def keys(name):
-    return flatten(read_yaml(RECIPES / f"{name}.yaml"))
+def applied(name):
+    """Apply a recipe with DVC, and return the values that it sets."""
+    done = CliRunner().invoke(app, ["recipe", name])
+    words = done.stdout.split()  # as a shell splits what `dvc exp run $(bukva recipe NAME)` passes on
+    assert (done.exit_code, set(words[::2])) == (0, {"-S"})
+    before = flatten(read_yaml())
+    apply_overrides(PARAMS, words[1::2])
+    read_params()
+    after, keys = flatten(read_yaml()), {word.partition("=")[0] for word in words[1::2]}
+    assert before == after | {key: before[key] for key in keys}
+    return {key: after[key] for key in keys}
 
 
-def test_the_recipe_gpt_is_params_yaml():
-    known = flatten(read_yaml())
-    assert keys("gpt") == {key: known[key] for key in keys("gpt")}
+def listed(name):
+    """Return the values that the file of a recipe lists."""
+    sections = read_yaml(RECIPES / f"{name}.yaml")
+    return flatten({section: values for section, values in sections.items() if section != "others"})
+
+
+def test_the_recipe_gpt_is_params_yaml_of_its_last_commit():
+    recipe = f"{RECIPES}/gpt.yaml"
+    edited = run_git(ROOT, "status", "--porcelain", "--", recipe)
+    commit = run_git(ROOT, "log", "-1", "--format=%H", "--", recipe)  # later ones may have other parameters
+    text = (ROOT / PARAMS).read_text(encoding="utf-8") if edited else run_git(ROOT, "show", f"{commit}:{PARAMS}")
+    known = flatten(YAML(typ="safe").load(text))
+    values = applied("gpt")
+    assert values == {key: known.get(key, value) for key, value in values.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_gives_the_same_model_and_training_in_every_checkout(name):
     sections, kept = {"model": Model, "train_gpt": TrainGPT}, {"micro_batches", "processes", "seed"}
     wanted = {f"{section}.{key}" for section, schema in sections.items() for key in schema.model_fields.keys() - kept}
-    assert keys(name).keys() == wanted | {"download.corpus", "baselines.max_order"}
+    values = applied(name)
+    assert values.keys() == wanted | {"download.corpus", "baselines.max_order"}
+    assert values == values | listed(name)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mine"])
-def test_dvc_makes_of_the_options_what_the_file_says(name):
-    (RECIPES / "mine.yaml").write_text(
-        "model:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
-    )
-    expected = flatten(read_yaml()) | keys(name)
-    done = CliRunner().invoke(app, ["recipe", name])
-    words = done.stdout.split()  # as a shell splits what `dvc exp run $(bukva recipe NAME)` passes on
-    assert (done.exit_code, set(words[::2])) == (0, {"-S"})
-    apply_overrides(PARAMS, words[1::2])
-    read_params()
-    assert flatten(read_yaml()) == expected
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        ("model:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", {}),
+        ("train_gpt:\n  grad_clip: 2.0\n", {}),
+        (
+            "others: off\ntrain_gpt:\n  grad_clip: 2.0\n",
+            {"train_gpt.patience": 0, "train_gpt.warmup_steps": 0, "train_gpt.weight_decay": 0.0},
+        ),
+    ],
+)
+def test_dvc_makes_of_the_options_what_the_file_says(content, more):
+    (RECIPES / "mine.yaml").write_text(content, encoding="utf-8")
+    assert applied("mine") == listed("mine") | more
 
 
 @pytest.mark.parametrize(
@@ -63,6 +89,8 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
             "model:\n  n_heads: 8\n",
             "recipes/mine.yaml, model.n_heads: this key is unknown (its value is 8). Did you mean `n_head`?",
         ),
+        ("others: on\n", "recipes/mine.yaml, others: this key is unknown (its value is 'on'). Known keys: "),
+        ("others: off\nmodel: 8\n", "recipes/mine.yaml, model: 8 (int) is invalid. The value should have keys"),
         (
             "sample:\n  prompts: [a b]\n",
             "recipes/mine.yaml, sample.prompts=['a b']: a shell would change a space, * or ? in the value. ",

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from imports import ROOT
+from imports import ROOT, SHIPPED
 
 from bukva.core.params import read_params
 from bukva.project.stages import differences, fingerprint
@@ -12,8 +12,7 @@ from bukva.project.stages import differences, fingerprint
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Copy the files of the project, with small data."""
-    for name in ("dvc.yaml", "tests/params.yaml", "numerics.lock", "src", "stages"):
-        source = ROOT / name
+    for source in (SHIPPED, *(ROOT / name for name in ("dvc.yaml", "numerics.lock", "src", "stages"))):
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, tmp_path / source.name)
     for name in ("data/ngrams/counts.npy", "data/split/train.npy", "data/split/val.npy", "data/tokens/vocab.json"):

@@ -3,8 +3,11 @@
 Validation accepts or rejects values and never changes them. So no stage in dvc.yaml depends on this module.
 """
 
+import ast
 import codecs
 import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -25,9 +28,23 @@ from bukva.core.errors import redact_url
 from bukva.core.files import PACKAGE
 from bukva.core.messages import AUTO, LIST, mistake, one_or_another, require
 
-# names of files in higher packages, which are read here without importing them (tests/test_layers.py)
-RULE_SETS = sorted(file.stem for file in (PACKAGE / "corpus" / "cleaning" / "rules").glob("*.yaml"))
-OPTIMIZERS = sorted(file.stem for file in (PACKAGE / "training" / "optimizers").glob("[!_]*.py"))
+
+def _keys_of(table: str, file: Path) -> list[str]:
+    """Return the keys of a dict in a module, without running the module, which may import torch."""
+    [keys] = [
+        node.value.keys
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == table and isinstance(node.value, ast.Dict)
+    ]
+    return [ast.literal_eval(key) for key in keys if key]
+
+
+# choices that higher packages define (tests/test_layers.py)
+RULE_SETS = sorted(file.stem for file in (PACKAGE / "corpus/cleaning/rules").glob("*.yaml"))
+OPTIMIZERS = sorted(file.stem for file in (PACKAGE / "training/optimizers").glob("[!_]*.py"))
+TOKENIZERS = _keys_of("TOKENIZERS", PACKAGE / "text/tokenizers.py")
+NORMS = _keys_of("NORMS", PACKAGE / "models/gpt.py")
+ACTIVATIONS = _keys_of("ACTIVATIONS", PACKAGE / "models/gpt.py")
 
 # corpus/sources/formats/encodings.py guesses among most of these
 ENCODINGS = (
@@ -86,7 +103,6 @@ Count = Annotated[int, Field(ge=1, le=10**12)]  # products of larger numbers ove
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 CountOrZero = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, le=1e6)]  # multiples of the rate must fit into float32
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
@@ -105,6 +121,13 @@ DATASET = re.compile(r"hf://datasets/(\w[\w.-]*/\w[\w.-]*)(?:@([\w.-]+))?(?:/(.+
 PROMPT, TEXT, CONTINUATION, BITS = "prompt", "text", "continuation", "bits_per_char"
 SETTINGS = {"n_chars": "long", "temperature": "double", "top_k": "long", "top_p": "double", "seed": "long"}
 MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be answered within seconds
+
+
+@dataclass(frozen=True)
+class Off:
+    """The value with which a key has no effect. Recipes, tests and train_bigram.py need not name such a key."""
+
+    value: object
 
 
 class Section(BaseModel):
@@ -167,7 +190,7 @@ class Clean(Section):
 
 
 class Tokenize(Section):
-    kind: Literal["char", "byte", "bpe"]
+    kind: Annotated[str, one_of(*TOKENIZERS)]
     vocabulary: Literal["all", "train"]
     # at least the 256 bytes and one merge; at most MAX_SYMBOLS of stage tokenize
     vocab_size: Annotated[int, Field(ge=257, le=20_000)]
@@ -195,15 +218,15 @@ class Model(Section):
     n_head: Annotated[int, Field(ge=1, le=2**24)]
     n_embd: Annotated[int, Field(ge=1, le=2**24)]
     block_size: Annotated[int, Field(ge=2, le=2**24)]
-    dropout: Annotated[float, Field(ge=0, lt=1)]
+    dropout: Annotated[float, Field(ge=0, lt=1), Off(0.0)]
     positions: Literal["learned", "rotary", "none"]
-    norm: Literal["layernorm", "rmsnorm"]
-    activation: Literal["gelu", "relu", "relu2"]
-    qk_norm: bool
-    bias: bool
-    tie_weights: bool
-    short_convolution: bool
-    hashed_ngrams: Annotated[list[Annotated[int, Field(ge=2, le=12)]], EACH_ONCE]
+    norm: Annotated[str, one_of(*NORMS)]
+    activation: Annotated[str, one_of(*ACTIVATIONS)]
+    qk_norm: Annotated[bool, Off(False)]
+    bias: Annotated[bool, Off(False)]
+    tie_weights: Annotated[bool, Off(False)]
+    short_convolution: Annotated[bool, Off(False)]
+    hashed_ngrams: Annotated[list[Annotated[int, Field(ge=2, le=12)]], EACH_ONCE, Off([])]
     proj_init: Literal["scaled", "zero"]
     ngrams: Literal["none", "targets", "logits", "input"]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
@@ -261,12 +284,12 @@ class TrainGPT(Training):
     optimizer: Annotated[str, one_of(*OPTIMIZERS)]
     micro_batches: Count
     processes: Annotated[int, Field(ge=1, le=1024)]
-    warmup_steps: CountOrZero
-    decay_to: Fraction
-    weight_decay: Annotated[float, Field(ge=0)]
+    warmup_steps: Annotated[CountOrZero, Off(0)]
+    decay_to: Annotated[float, Field(ge=0, le=1)]
+    weight_decay: Annotated[float, Field(ge=0), Off(0.0)]
     beta2: Annotated[float, Field(gt=0, lt=1)]
-    grad_clip: Annotated[float, Field(ge=0)]
-    patience: CountOrZero
+    grad_clip: Annotated[float, Field(ge=0), Off(0.0)]
+    patience: Annotated[CountOrZero, Off(0)]
 
     @model_validator(mode="after")
     def _check_parts(self) -> "TrainGPT":
@@ -318,3 +341,9 @@ class Params(Section):
         short, T = self.evaluate.short_context, self.model.block_size
         require(short <= T, "evaluate.short_context", short, f"is more than `model.block_size`. Use {T} or less")
         return self
+
+
+def off_values(section: str) -> dict[str, Any]:
+    """Return the keys of a section that can be off, with the values that turn them off (see `Off`)."""
+    fields = Params.__annotations__[section].model_fields if section in Params.__annotations__ else {}
+    return {key: mark.value for key, field in fields.items() for mark in field.metadata if isinstance(mark, Off)}

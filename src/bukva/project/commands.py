@@ -1,6 +1,7 @@
 """Run DVC experiments, write DVC commands that users can copy, and read recipes and options `-S KEY=VALUE`.
 
-A recipe is a YAML file in recipes/ that sets some of the parameters.
+A recipe is a YAML file in recipes/ that sets some of the parameters. With `others: off`, all other keys of its sections
+that can be off are off (`bukva.core.schema.Off`).
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from bukva.core.files import project_root
 from bukva.core.messages import one_or_another
 from bukva.core.params import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.core.processes import die_with_parent
-from bukva.core.schema import Params
+from bukva.core.schema import Params, off_values
 from bukva.project.revisions import valid_name, why_failed, why_no_snapshots
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ def options(name: str) -> list[str]:
     read_params()  # reports a mistake in params.yaml as such, not as a mistake in the recipe
     try:
         params, recipe = read_yaml(), read_yaml(path)
+        if recipe.get("others") == "off":
+            del recipe["others"]
+            recipe = {
+                key: off_values(key) | value if isinstance(value, dict) else value for key, value in recipe.items()
+            }
         valid = {key: {**params.get(key, {}), **value} for key, value in recipe.items() if isinstance(value, dict)}
         parse_params(params | recipe | valid, str(path))
     except BukvaError as error:

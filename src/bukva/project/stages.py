@@ -17,7 +17,7 @@ from bukva.core.words import few
 PIPELINE = PACKAGE.parents[1] / "dvc.yaml"
 
 # in models/, because stages write the labels into outputs and DVC tracks that folder as a dependency
-LABELS = PACKAGE / "models" / "labels.yaml"
+LABELS = PACKAGE / "models/labels.yaml"
 
 _read = functools.cache(read_yaml)
 
