@@ -34,11 +34,9 @@ pytestmark = pytest.mark.nightly
 CASE_SECONDS = 180  # a longer case counts as a hang; the slowest case takes 5 s, and much more on busy cores
 CASE_BYTES = 16 << 30  # memory limit, so that a failing case does not exhaust the machine
 STAGES = [stage.replace("-", "_") for stage in recorded_stages()]
-# The first and the last stage that a section can affect.
-REACHED = {
-    "download": "download split", "clean": "clean split", "tokenize": "tokenize sample", "split": "tokenize evaluate",
-    "baselines": "baselines evaluate", "model": "train_gpt sample", "compute": "train_bigram sample",
-    "train_bigram": "train_bigram", "train_gpt": "train_gpt", "evaluate": "evaluate", "sample": "sample",
+# The last stage that a section can affect, if it comes after all that read the section.
+LAST = {
+    "clean": "split", "split": "evaluate", "baselines": "evaluate", "tokenize": "sample", "model": "sample",
 }  # fmt: skip
 
 SECTIONS = read_yaml(SHIPPED)
@@ -104,7 +102,10 @@ def cases():
 
 
 def stages_of(changes):
-    reached = [STAGES.index(stage) for name in changes for stage in REACHED[name.split(".")[0]].split()]
+    """Return the stages from the first that reads one of the parameters to the last that they can affect."""
+    sections = {name.split(".")[0] for name in changes}
+    reached = [STAGES.index(LAST[section]) for section in sections & LAST.keys()]
+    reached += [n for n, stage in enumerate(recorded_stages().values()) if sections & {*stage.sections}]
     return STAGES[min(reached) : max(reached) + 1]
 
 
