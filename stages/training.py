@@ -24,16 +24,8 @@ from bukva.training.run import Task
 def train(model: str, params: Params, recipe: TrainGPT, shape: Mapping[str, Any], block_size_key: str) -> None:
     """Train a model in `recipe.processes` processes, and write the model and its loss curve.
 
-    Args:
-        model: name of the model in the registry of models.
-        params: all parameters.
-        recipe: section of the parameters with the hyperparameters of this training.
-        shape: values for the configuration of the model, without the vocabulary size.
-        block_size_key: parameter that the error message names if a split is too short.
-
-    Raises:
-        BukvaError: stage sample would reject a prompt, a split is too short, or the training diverged.
-        SystemExit: the training was stopped by SIGINT (status 130) or SIGTERM (status 143). It can be resumed.
+    `shape` has the configuration of the model without the vocabulary size, and `block_size_key` names the parameter in
+    the error about a split that is too short. SystemExit: SIGINT or SIGTERM stopped the training, which can be resumed.
     """
     at, outputs = {name: Path(path) for name, path in paths().items()}, trained_models()[model]
     tokenizer = load_tokenizer(at["tokens"])
