@@ -2,11 +2,11 @@
 
 import ast
 import json
+import os
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from bukva.core.files import write_text
 from bukva.core.params import read_yaml
 from bukva.core.schema import Params, off_values
 
@@ -26,7 +26,10 @@ def _write_shipped() -> None:
         for key, value in values.items():
             text += f"  {key}: {value or repr(value) if isinstance(value, str) else json.dumps(value)}\n"
     if not SHIPPED.exists() or SHIPPED.read_text(encoding="utf-8") != text:
-        write_text(SHIPPED, text)
+        SHIPPED.parent.mkdir(parents=True, exist_ok=True)
+        own = SHIPPED.with_name(f"{os.getpid()}.yaml")  # workers of xdist write at the same time
+        own.write_text(text, encoding="utf-8")
+        own.replace(SHIPPED)
 
 
 _write_shipped()
