@@ -182,14 +182,6 @@ def test_a_model_that_counts_counts_again_when_it_is_loaded(counting):
         assert torch.equal(model(X), models[name](X))
 
 
-def test_a_model_from_before_two_parameters_became_constants_is_loaded(counting):
-    folder, models = counting
-    edit(folder / "config.json", ngram_dropout=0.25, network_loss=0.5)
-    file = folder / "best.safetensors"
-    save_file(load_file(file), file, {"config_sha256": sha256(folder / "config.json")})
-    assert torch.equal(load_model(folder)[0](X), models["best"](X))
-
-
 def test_a_pickle_in_a_folder_that_fits_is_not_read(tmp_path):
     weights = {"best": clones(build(COUNTING))}
     save_model(tmp_path / "m", COUNTING, TOKENIZER, weights, counted=np.array([{}], object))

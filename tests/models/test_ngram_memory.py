@@ -147,7 +147,7 @@ def inputs(model, x):
 @NGRAMS
 @pytest.mark.parametrize(("every", "alone"), [(6, []), (4, [3]), (2, [1, 3])])
 def test_the_loss_is_that_of_the_whole_and_its_gradient_is_also_that_of_the_network(memory, every, alone, monkeypatch):
-    monkeypatch.setattr(ngram_memory, "ALONE", every)
+    monkeypatch.setattr(ngram_memory, "WITHOUT_EVERY", every)
     model, x = gpt(ngrams=memory), windows()
     before, others = windows(length=2, seed=7), [b for b in range(B) if b not in alone]
     ids, targets = x[:, :-1], x[:, 1:]

@@ -125,7 +125,7 @@ def test_updates_are_those_of_adamw_written_out_and_the_curve_has_means_since_th
 )
 def test_micro_batches_add_up_to_the_batch(shape, alone, n, monkeypatch):
     """Windows without n-grams are chosen in the whole batch, however the batch is divided."""
-    monkeypatch.setattr(ngram_memory, "ALONE", alone)
+    monkeypatch.setattr(ngram_memory, "WITHOUT_EVERY", alone)
     shape = dataclasses.replace(shape, dropout=0.0)
     split, whole = (run(task(shape, batch_size=6, micro_batches=parts))[1] for parts in (n, 1))
     for ours, theirs in zip(split, whole, strict=True):

@@ -30,7 +30,6 @@ from bukva.text.tokenizers import VOCAB, Tokenizer, load_tokenizer, save_tokeniz
 
 CPU = torch.device("cpu")
 CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"
-REMOVED = ("ngram_dropout", "network_loss")  # keys in the configs of older models, which only their training used
 REMEDY = "Rerun the training stage."
 
 
@@ -80,8 +79,6 @@ def load_model(
     with _explain_errors(f"load the model's config from {folder / CONFIG}"):
         values = read_json(folder / CONFIG)
         vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
-        for key in REMOVED:
-            values.pop(key, None)
         config = MODELS[values.pop("model")](**values)
     if sha256(folder / VOCAB) != vocab_digest:
         raise BukvaError(f"{folder / VOCAB} is not the vocabulary that the model was trained with. {REMEDY}")

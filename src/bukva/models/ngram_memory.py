@@ -27,7 +27,7 @@ from bukva.models.ngrams.stored import counts_of
 from bukva.text.ids import Ids
 
 MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithms must be finite in float32
-ALONE = 4  # every fourth window of a batch trains the network without n-grams, so that it can also predict alone
+WITHOUT_EVERY = 4  # every fourth window of a batch trains the network without n-grams, so that it can predict alone
 
 
 class NgramFeatures(NamedTuple):
@@ -78,8 +78,9 @@ class NgramMemory:
         """
         n = self.n_before
         counted = self.lookup(windows[:, n:-1], windows[:, :n], windows[:, -1])
-        weights = (numbers % ALONE < ALONE - 1) * (batch_size / (batch_size - batch_size // ALONE))
-        return counted.probabilities, counted.features, weights
+        has_ngrams = numbers % WITHOUT_EVERY < WITHOUT_EVERY - 1
+        n_with = batch_size - batch_size // WITHOUT_EVERY
+        return counted.probabilities, counted.features, has_ngrams * (batch_size / n_with)
 
     def lookup(
         self,

@@ -83,12 +83,6 @@ def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
     return [Passage(0, ids[start + 1 - n : start + length], n) for start, n in zip(starts, n_contexts, strict=True)]
 
 
-def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """Return (n, length) evenly spaced windows of a text, or fewer if they would overlap."""
-    starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
-    return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
-
-
 def nats_of(
     model: LanguageModel,
     ids: Ids,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bukva.models.ngrams import counts as module
-from bukva.models.ngrams.counts import bits_of_train, exact_bigram, scorers
+from bukva.models.ngrams.counts import bits_of_train, scorers
 from bukva.text.ids import bits
 
 V = 5
@@ -35,11 +35,3 @@ def test_baselines_equal_counting_one_by_one(name, order, monkeypatch):
     nats = scorers(train, V)[name](val)
     assert len(nats) == 96
     assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
-
-
-def test_the_exact_bigram_counts_no_pair_across_runs():
-    train, val = text(401), text(97, seed=2)
-    assert exact_bigram(train, [val], V) == pytest.approx(bits(scorers(train, V)["bigram_exact"](val).mean()))
-    runs = [val[:41], val[50:]]
-    nats = [exact_bigram(train, [run], V) * (len(run) - 1) for run in runs]
-    assert exact_bigram(train, runs, V) == pytest.approx(sum(nats) / (40 + 46))

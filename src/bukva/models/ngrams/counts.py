@@ -35,12 +35,6 @@ def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
     }
 
 
-def exact_bigram(train: Ids, texts: list[Ids], vocab_size: int) -> float:
-    """Return the bits per id of all `texts`, except their first ids, under the exact bigram of `scorers`."""
-    seen = np.sum([count_pairs(text, vocab_size) for text in texts], axis=0)
-    return bits(cross_entropy(seen, count_pairs(train, vocab_size) + 1))
-
-
 def count_pairs(ids: Ids, vocab_size: int) -> PairCounts:
     """Return (V, V) counts of the pairs in (N,) `ids`. Entry (i, j) is the count of id j after id i."""
     V = vocab_size
