@@ -80,7 +80,7 @@ class Bench:
 
     def task(self, wanted: Changes, splits: dict[str, Any], tokenizer: Any, backend: str, *, compiled: bool) -> "Task":
         """Return the task of stage train-gpt with changes of params.yaml. Val is scored only before and at the end."""
-        from bukva.backends.cuda import backend as cuda
+        from bukva.backends import cuda
         from bukva.backends.device import prepare
         from bukva.core.params import parse_params
         from bukva.models.gpt import GPTConfig

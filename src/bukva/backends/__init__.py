@@ -17,7 +17,7 @@ from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
 
 # for each device type, the module that defines BACKEND
-BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.backend"}
+BACKENDS = {"cpu": "bukva.backends.cpu", "cuda": "bukva.backends.cuda"}
 
 
 def backend_of(machine: Machine) -> Backend:

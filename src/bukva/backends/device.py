@@ -43,14 +43,8 @@ class Machine:
 def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_deterministic: bool = True) -> Machine:
     """Choose a device and a precision that the hardware supports, and configure torch for the whole process.
 
-    Args:
-        compute: section `compute` of params.yaml. With `device: cpu`, all GPUs are hidden from this process.
-        local_rank: number of this process among the training processes on this machine. It selects the GPU.
-        local_size: number of training processes on this machine. They share the cores.
-        is_deterministic: whether only deterministic algorithms are allowed on a GPU.
-
-    Raises:
-        BukvaError: `compute.device` is `cuda` and this machine has no usable GPU, or there is no GPU for `local_rank`.
+    The `local_size` training processes on this machine share its cores, and each has the GPU of its `local_rank`. With
+    `is_deterministic`, a GPU only runs deterministic algorithms. BukvaError: this machine has too few usable GPUs.
     """
     if compute.device == "cpu":
         # otherwise autograd starts a thread for each GPU, and workers cannot be forked after that

@@ -1,1 +1,42 @@
-"""Train models and generate text faster on a CPU, with compiled loops. Training uses one process for each core."""
+"""Train a GPT on a CPU with one process for each core and compiled transformer blocks."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+
+from bukva.backends.base import Backend, TrainingJob
+from bukva.backends.cpu import forks, sublayers
+from bukva.backends.group import ALONE, Group
+from bukva.models.gpt import GPT
+
+
+@functools.cache  # a plan trains several models
+def _say_slow() -> None:
+    print(
+        "CPU: Updates take longer, because blocks with biases, RMSNorm or an odd number of channels in a head run in "
+        "plain torch (model.bias, model.norm, model.n_embd / model.n_head).",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+class CPU(Backend):
+    """Backend that trains with one process for each core, and computes transformer blocks with compiled loops."""
+
+    block = sublayers.CPUBlock
+
+    @contextlib.contextmanager
+    def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
+        if isinstance(job.model, GPT) and not all(map(sublayers.serves, job.model.blocks)):
+            _say_slow()
+        # an update of a bigram is too cheap to split across processes
+        n = forks.n_forks(*job.batch_shape) if isinstance(job.model, GPT) else 1
+        if n == 1:
+            yield ALONE
+            return
+        with forks.forked(n, work, list(job.model.parameters()), job.optimizer.tensors()) as group:
+            yield group
+
+
+BACKEND = CPU()

@@ -14,7 +14,6 @@ Sources: Gray 2019, "Getting started with CUDA graphs" (NVIDIA); "CUDA Graphs" i
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -28,19 +27,6 @@ IN_FLIGHT = 2  # number of updates that the CPU may queue ahead of the GPU
 Replay = Callable[[], Tensor]
 
 
-class Recorder(Protocol):
-    """Interface to capture and replay an update. `CUDARecorder` implements it on a GPU, and tests on the CPU."""
-
-    def warm_up(self, update: Replay) -> None:
-        """Run `update` a few times without capturing it."""
-
-    def record(self, update: Replay) -> Replay:
-        """Capture `update` without running it. Return a function that replays the captured operations."""
-
-    def load(self, inputs: Sequence[Tensor], batch: Sequence[Tensor]) -> None:
-        """Copy the tensors of `batch` into `inputs`, the buffers that the captured update reads."""
-
-
 class GraphedUpdate:
     """Update function that is captured once and then replayed for every batch.
 
@@ -50,7 +36,7 @@ class GraphedUpdate:
     """
 
     def __init__(
-        self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: Recorder
+        self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: "CUDARecorder"
     ) -> None:
         self.update, self.changed, self.generator, self.recorder = update, changed, generator, recorder
         self.fixed: list[Batch] = []  # copies of the first batch's micro-batches; the captured update reads them
@@ -100,7 +86,7 @@ class GraphedUpdate:
 
 
 class CUDARecorder:
-    """Recorder that captures and replays updates with torch.cuda.graph."""
+    """Captures and replays updates with torch.cuda.graph. Tests replace it by a recorder for the CPU."""
 
     def __init__(self, device: torch.device) -> None:
         self.copies = torch.cuda.Stream(device)  # copies batches to the device while a graph runs
