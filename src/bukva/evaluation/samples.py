@@ -45,10 +45,8 @@ def answer(
     """Continue each prompt with every model, before and after training. All models use the same random numbers.
 
     Trained models continue each prompt at `sample.temperature` and at OTHER_TEMPERATURES. A GPT with n-grams does
-    this twice: with its n-grams and without them.
-
-    Return one dict per continuation, sorted by prompt. The keys are `prompt` (the number of the prompt, from 0),
-    `model`, `state`, `temperature`, `read` (the prompt with composed letters) and `written` (the continuation).
+    this twice: with its n-grams and without them. Return one dict per continuation, sorted by `prompt`, the number of
+    the prompt from 0. The value of `read` is the prompt with composed letters.
     """
     answers = []
     for name, folder in folders.items():

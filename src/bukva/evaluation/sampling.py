@@ -57,11 +57,7 @@ def generate_each(
 
 
 def window_start(stop: int, block_size: int) -> int:
-    """Return the index of the first id in the window that ends right before index `stop`.
-
-    The result is 0 if the first `stop` ids fit into `block_size` ids. Otherwise, the window has at least half of
-    `block_size` and at most `block_size` ids.
-    """
+    """Return the index of the first id in the window that ends right before index `stop`."""
     stride = stride_of(block_size)
     return max(0, -(-(stop - block_size) // stride)) * stride
 

@@ -1,11 +1,8 @@
-"""The interface of training callbacks, and two callbacks that stages and measurements need."""
-
-# ruff: noqa: ARG002 (these methods do nothing)
+"""The base class of training callbacks, and two callbacks that stages and measurements need."""
 
 import csv
 import io
 from pathlib import Path
-from typing import Protocol
 
 from bukva.core.files import write_text
 from bukva.training.state import Progress, TrainState
@@ -14,22 +11,17 @@ from bukva.training.state import Progress, TrainState
 COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
 
 
-class Callback(Protocol):
-    """Interface of a callback, whose methods do nothing by default."""
-
-    # the `return` statements show mypy that the methods are not abstract
+class Callback:
+    """Base class of callbacks, whose methods do nothing by default."""
 
     def on_start(self, state: TrainState) -> None:
         """Called once, before anything is scored or updated. `state` is new, or was restored from a checkpoint."""
-        return
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Called for the untrained model, and after every update. `state.stop_requested` stops the training."""
-        return
 
     def on_end(self, state: TrainState) -> None:
         """Called after the last update. It is not called if a callback has stopped the training."""
-        return
 
 
 class StopAfter(Callback):

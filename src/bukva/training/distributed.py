@@ -73,16 +73,13 @@ def is_launched() -> bool:
 def launch(processes: int) -> bool:
     """Run this program with the same arguments in several processes, and wait until all of them have ended.
 
-    `processes` is the number of processes on all machines together. Each machine starts an equal number of processes.
-    The environment variables of torchrun describe the machines. For example, PET_NNODES is the number of machines. If
-    one process fails, the others are stopped. Return False if there is nothing to launch, because `processes` is 1, or
-    because this process was launched itself.
+    Each machine starts an equal part of `processes`. The environment variables of torchrun describe the machines:
+    PET_NNODES is their number. If one process fails, the others are stopped. Return False if there is nothing to
+    launch, because `processes` is 1, or because this process was launched itself.
 
     Raises:
         BukvaError: `processes` is too large or not divisible by the number of machines, or a process failed.
-        PeerLostError: another machine cannot be reached. On several machines, this error also means that a process was
-            killed, or that it lost the connection to the other processes.
-        SystemExit: this process received a signal.
+        PeerLostError: another machine cannot be reached, or on several machines, a process lost the others.
     """
     if processes == 1 or is_launched():
         return False
@@ -133,11 +130,7 @@ def launch(processes: int) -> bool:
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
     """Connect this process to the other processes that torch's launcher has started, and yield the group of all.
 
-    `processes` and `device` are `train_gpt.processes` and `compute.device` in params.yaml.
-
-    Raises:
-        BukvaError: the launcher started a different number of processes.
-        PeerLostError: the other processes cannot be reached.
+    BukvaError: the launcher started another number of processes. PeerLostError: they cannot be reached.
     """
     if not is_launched():
         yield ALONE
