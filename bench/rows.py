@@ -28,9 +28,20 @@ SETTINGS = {
     "train_bigram.eval_every": 20, "sample.n_chars": 100,
 }  # fmt: skip
 
+Row = Callable[[Path], list[Line]]
+ROWS: dict[str, Row] = {}
+
+
+def row(measure: Row) -> Row:
+    """Add a function to ROWS under its name."""
+    ROWS[measure.__name__] = measure
+    return measure
+
+
 # ---- training
 
 
+@row
 def race(scratch: Path) -> list[Line]:
     """Time the training of a GPT to the loss of nanoGPT's recipe for a CPU, against that recipe."""
     raw = fetched(scratch, "tinyshakespeare")
@@ -57,6 +68,7 @@ def race(scratch: Path) -> list[Line]:
     return lines
 
 
+@row
 def default(scratch: Path) -> list[Line]:
     """Time an update of the default GPT in stage train-gpt, against the plain backend and against a plain loop."""
     folder = _prepared(scratch)
@@ -73,6 +85,7 @@ def default(scratch: Path) -> list[Line]:
     ]
 
 
+@row
 def training(scratch: Path) -> list[Line]:
     """Time an update of a GPT of 10.7 million parameters in stage train-gpt, against nanoGPT or a plain loop."""
     folder = _prepared(scratch)
@@ -126,6 +139,7 @@ def _plain_ms(folder: Path, changes: Changes, n: int) -> float:
 # ---- text
 
 
+@row
 def generation(_: Path) -> list[Line]:
     """Time text generation with a GPT of 10.7 million parameters, against recomputing the window each time."""
     what = (
@@ -136,6 +150,7 @@ def generation(_: Path) -> list[Line]:
     return [Line(what, "chars/s", _values(ours, "chars_per_second"), _values(plain, "chars_per_second"))]
 
 
+@row
 def counting(scratch: Path) -> list[Line]:
     """Time counting all n-grams up to order 8 in nine tenths of RusLit."""
     clean = scratch / "clean"
@@ -159,6 +174,7 @@ def fetched(scratch: Path, name: str) -> Path:
 # ---- pipeline
 
 
+@row
 def repro(scratch: Path) -> list[Line]:
     """Time `dvc repro -f` on the embedded corpus, and `dvc repro` with nothing to do."""
     folder = clone(scratch / "repro")
@@ -170,6 +186,7 @@ def repro(scratch: Path) -> list[Line]:
     ]
 
 
+@row
 def ruslit(scratch: Path) -> list[Line]:
     """Time the first and the second experiment on RusLit, with 20 updates and one run each."""
     if "BUKVA_MIRROR" not in os.environ:
@@ -189,8 +206,3 @@ def ruslit(scratch: Path) -> list[Line]:
         Line("stage evaluate of the first experiment", "s", [evaluate], [], 120.0),
         Line("the second experiment, with another number of heads", "s", [second], []),
     ]
-
-
-ROWS: dict[str, Callable[[Path], list[Line]]] = {
-    each.__name__: each for each in (race, default, training, generation, counting, repro, ruslit)
-}
