@@ -1,13 +1,14 @@
-"""The GPT: equal to a GPT with loops, causal, equal with and without a cache, and as large as the formula says."""
+"""The GPT: equal to a GPT with loops, equal with and without a cache, and its initial weights."""
 
 import dataclasses
+from collections import UserDict
 
 import pytest
 import torch
 import torch.nn.functional as F
 from lecture import attend_by_loop, rotate_by_complex_numbers
 
-from bukva.models.gpt import ACTIVATIONS, GPT, MLP, NORMS, GPTConfig
+from bukva.models.gpt import ACTIVATIONS, GPT, NORMS, GPTConfig
 from bukva.models.registry import count_parameters
 
 V, T, B, nh, hs = 23, 5, 2, 3, 4
@@ -99,39 +100,27 @@ def gpt_by_loop(weights, config, x):
     return norm(h, "ln_f") @ weights["wte.weight" if config.tie_weights else "lm_head.weight"].mT
 
 
+class Weights(UserDict):
+    """The parameters of a model by name, of which `read` are the names that were looked up."""
+
+    def __init__(self, model):
+        super().__init__(model.named_parameters())
+        self.read = set()
+
+    def __getitem__(self, name):
+        self.read |= {name} & self.data.keys()
+        return self.data[name]
+
+
 @every_option
-def test_it_equals_a_gpt_written_with_loops(options):
+def test_it_equals_a_gpt_written_with_loops_that_reads_each_of_its_parameters(options):
     model, x = gpt(**options), ids(B, T)
+    weights = Weights(model)
     with torch.no_grad():  # the angles of rotary positions are float32
         atol = 1e-5 if model.config.positions == "rotary" else 1e-10
-        close(model(x), gpt_by_loop(model.state_dict(), model.config, x), atol)
-
-
-def formula(config):
-    """Return the number of parameters: embeddings, blocks (attention 4 C^2, MLP 8 C^2, two norms), last norm, head."""
-    V, C = config.vocab_size, config.n_embd
-    norm = 2 * C if config.norm == "layernorm" else C
-    taps = 3 * C if config.short_convolution else 0
-    hashed = (2**14 + C) * 32 * len(config.hashed_ngrams)
-    block = 12 * C**2 + 2 * norm + taps + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of MLP
-    positions = config.block_size * C if config.positions == "learned" else 0
-    head = 0 if config.tie_weights else V * C
-    return V * C + hashed + positions + config.n_layer * block + norm + head
-
-
-@pytest.mark.parametrize(
-    "options", [*SHAPES, {"n_layer": 5, "n_head": 2, "n_embd": 14, "block_size": 31, "dropout": 0.1}], ids=str
-)
-def test_the_parameter_count_equals_the_formula(options):
-    config = dataclasses.replace(CONFIG, **options)
-    assert sum(parameter.numel() for parameter in GPT(config).parameters()) == formula(config)
-    assert count_parameters(config) == formula(config)
-
-
-def test_the_default_options_are_those_of_the_lecture_notes():
-    of_the_notes = {"positions": "learned", "norm": "layernorm", "activation": "gelu", "ngrams": "none"}
-    switched_off = dict.fromkeys(["qk_norm", "bias", "tie_weights", "short_convolution"], False)
-    assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off, hashed_ngrams=()) == CONFIG
+        close(model(x), gpt_by_loop(weights, model.config, x), atol)
+    assert weights.read == weights.keys()
+    assert count_parameters(model.config) == sum(weight.numel() for weight in weights.values())
 
 
 @every_option
@@ -144,12 +133,12 @@ def test_a_text_in_pieces_has_the_same_logits(options):
 
 
 def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
-    model, caches = gpt(), gpt().new_cache()
-    with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
-        model(ids(1, T + 1))
-    model(ids(1, T), caches)
-    with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
-        model(ids(1, 1), caches)
+    model = gpt()
+    cache = model.new_cache()
+    model(ids(1, T), cache)
+    for n, cached in ((T + 1, None), (1, cache)):
+        with pytest.raises(ValueError, match="have 6 positions, but `block_size` is 5"):
+            model(ids(1, n), cached)
 
 
 def drops_a_quarter(whole, dropped):
@@ -158,15 +147,11 @@ def drops_a_quarter(whole, dropped):
     assert left.double().mean().item() == pytest.approx(0.75, abs=0.03)
 
 
-def test_the_mlp_drops_a_share_of_its_output_in_training_only():
-    mlp = MLP(dataclasses.replace(CONFIG, dropout=0.25)).double()
-    x = torch.randn(50, T, nh * hs, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    drops_a_quarter(mlp.eval()(x), mlp.train()(x))
-
-
-def test_embeddings_are_dropped_in_training_only():
+def test_embeddings_and_the_output_of_the_mlp_are_dropped_in_training_only():
     model, x = gpt(dropout=0.25), ids(40, T)
-    drops_a_quarter(model.embed(x, 0)[0], model.train().embed(x, 0)[0])
+    whole, mlp = model.embed(x, 0)[0], model.blocks[0].mlp
+    drops_a_quarter(whole, model.train().embed(x, 0)[0])
+    drops_a_quarter(mlp.eval()(whole), mlp.train()(whole))
 
 
 def fresh(**options):

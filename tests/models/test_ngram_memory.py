@@ -39,11 +39,10 @@ def windows(n=B, length=T, seed=3):
     return torch.from_numpy(TRAIN[starts[:, None] + np.arange(length + 1)].astype(np.int64))
 
 
-def counted(ids, orders=ORDERS, *, leave_out=False):
-    """Return the (B, T, R, V) probabilities, looked up in the counts directly."""
-    model = KneserNey.count(TRAIN, V, max(orders))
-    recall = model.lookup(ids.numpy(), sorted(orders), T, leave_out=leave_out)
-    return torch.from_numpy(recall.probabilities)
+def counted(ids, *, leave_out=False, n_positions=T):
+    """Return the n-gram predictions at the last positions, looked up in the counts directly."""
+    result = KneserNey.count(TRAIN, V, max(ORDERS)).lookup(ids.numpy(), ORDERS, n_positions, leave_out=leave_out)
+    return NgramFeatures(torch.from_numpy(result.probabilities), torch.from_numpy(result.seen).flatten(-2).log1p())
 
 
 def close(a, b, atol=1e-5):
@@ -55,7 +54,7 @@ def test_before_training_it_predicts_as_the_longest_order_does(memory):
     model, x = build(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
     model.ngrams.count(TRAIN)
     torch.nn.init.zeros_(model.lm_head.weight)  # makes the network's prediction uniform; its initial weights are small
-    close(model(x).softmax(-1), counted(x)[:, :, -1], atol=1e-6)
+    close(model(x).softmax(-1), counted(x).probabilities[:, :, -1], atol=1e-6)
 
 
 def mixed_by_loop(mixture, hidden, logits, recall):
@@ -98,33 +97,20 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
 
 
 @NGRAMS
-def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory):
+@pytest.mark.parametrize("is_train", [False, True])
+def test_counts_see_the_ids_before_a_window_and_leave_out_each_id_that_train_answers(memory, is_train):
     model, x, n = gpt(ngrams=memory), windows(length=T + 6), 7
-    ids, before = x[:, n:-1], x[:, :n]
-    assert ids.shape == (B, T - 1)
-    for following in (None, x[:, -1]):
-        recall = model.ngrams.lookup(x[:, :-1], None, following)  # with the context from the start of the text
-        at_ids = NgramFeatures(recall.probabilities[:, n:], recall.features[:, n:])
-        hidden = model.encode(ids, added=model.ngram_embedding(recall.longest[:, n:]) if memory == "input" else None)
-        expected = model.experts(hidden, model.lm_head(hidden), at_ids)
-        close(model(ids, before=before, following=following), expected)
-        close(model(ids, before=before[:, -model.n_before :], following=following), expected)
-        assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
+    ids, before, following = x[:, n:-1], x[:, :n], x[:, -1] if is_train else None
+    found = counted(x if is_train else x[:, :-1], leave_out=is_train, n_positions=ids.shape[1])
+    hidden = model.encode(ids, model.ngram_embedding(found.probabilities[:, :, -1]) if memory == "input" else None)
+    expected = model.experts(hidden, model.lm_head(hidden), found)
+    close(model(ids, before=before, following=following), expected)
+    close(model(ids, before=before[:, -model.n_before :], following=following), expected)
+    assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
+    if is_train:
+        assert (model(ids, before=before) - expected).abs().max() > 0.1
     assert torch.equal(model.without_ngrams()(ids, before=before), model.without_ngrams()(ids))
     assert (model.n_before, model.without_ngrams().n_before) == (3, 0)
-
-
-@NGRAMS
-def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(memory):
-    model, x = gpt(ngrams=memory), windows()
-    recall = counted(x, leave_out=True)
-    shown = model.ngram_embedding(recall[:, :, -1]) if memory == "input" else None
-    hidden = model.encode(x[:, :-1], added=shown)
-    features = model.ngrams.lookup(x[:, :-1], None, x[:, -1]).features
-    expected = model.experts(hidden, model.lm_head(hidden), NgramFeatures(recall, features))
-    logits = model(x[:, :-1], following=x[:, -1])
-    close(logits, expected)
-    assert (logits - model(x[:, :-1])).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("memory", ["none", "logits", "input"])
@@ -154,7 +140,7 @@ def test_the_loss_is_that_of_the_whole_and_its_gradient_is_also_that_of_the_netw
     whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
     network = model.without_ngrams()(ids)
     if memory == "input":
-        recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
+        recall = counted(torch.cat([before, x], dim=1), leave_out=True).probabilities[:, :, -1]
         network[others] = model.lm_head(model.encode(ids, added=model.ngram_embedding(recall)))[others]
     loss = model.loss(*inputs(model, x))
     close(loss, whole)
@@ -167,19 +153,15 @@ def test_a_teacher_moves_the_targets_towards_the_predictions_of_the_longest_orde
     model, x = gpt(ngrams="targets"), windows()
     model.teacher.count(TRAIN)
     before, ids, targets = windows(length=2, seed=7), x[:, :-1], x[:, 1:]
-    taught = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
+    taught = counted(torch.cat([before, x], dim=1), leave_out=True).probabilities[:, :, -1]
     mixed = (1 - TEACHER_WEIGHT) * F.one_hot(targets, V) + TEACHER_WEIGHT * taught
     minimized = -(mixed * model(ids).log_softmax(dim=-1)).sum(dim=-1).mean()
     loss = model.loss(ids, targets, *model.teacher.inputs(torch.cat([before, x], dim=1), torch.arange(B), B))
     close(loss, F.cross_entropy(model(ids).mT, targets))
     parameters = list(model.parameters())
     close(torch.autograd.grad(loss, parameters), torch.autograd.grad(minimized, parameters))
-
-
-def test_a_taught_gpt_has_the_weights_of_a_plain_one_and_predicts_without_counts():
-    taught, plain = gpt(ngrams="targets"), gpt(ngrams="none")
-    assert (taught.ngrams, taught.n_before) == (None, 0)
-    assert torch.equal(taught(windows()[:, :-1]), plain(windows()[:, :-1]))
+    assert (model.ngrams, model.n_before) == (None, 0)
+    assert torch.equal(model(ids), gpt(ngrams="none")(ids))  # it predicts without counts
 
 
 @NGRAMS
