@@ -1,4 +1,4 @@
-"""The statistics of the bench are right, and each row of its report has its own commit and date."""
+"""The statistics of the bench are right, each row of its report has its own commit, and `make reference` compares."""
 
 import math
 import statistics
@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from bench import __main__ as bench
 from bench import rows
 from bench.measure import job as run_job
+from bench.reference import changes
 from bench.report import Line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
@@ -125,3 +126,9 @@ def test_an_unknown_row_and_a_row_without_its_mirror_are_one_sentence(run, tmp_p
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
     with pytest.raises(BukvaError, match=r"RusLit cannot be downloaded without a mirror\. Set BUKVA_MIRROR"):
         rows.ruslit(tmp_path)
+
+
+def test_only_a_score_that_changed_by_more_than_seeds_and_processors_do_is_named():
+    before, now = {"val": 2.381, "test": 2.368}, {"val": 2.400, "test": 2.389}
+    assert changes("ngrams", before, now) == ["ngrams, test 2.389, before 2.368"]
+    assert changes("ngrams", now, before) == ["ngrams, test 2.368, before 2.389"]

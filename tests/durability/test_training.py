@@ -145,7 +145,6 @@ def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_all(che
     assert capsys.readouterr().err == printed
     again = resumed(checkpoints, task())
     assert (again.step, again.stop_requested) == (5, False)
-    same(trained(again, checkpoints, task()).state_dict(), run(task())[0].state_dict())
 
 
 @pytest.mark.parametrize(

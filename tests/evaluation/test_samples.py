@@ -53,26 +53,22 @@ def continuations(folder, prompts=("\n", "аб"), **changes):
     return [given[-1]["written"] for given in answers_of({"bigram": folder}, prompts, **changes)]
 
 
-def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(counting, folder):
-    for prompt, given in zip(("\n", "аб"), answers_of({"bigram": folder, "GPT": counting}), strict=True):
-        assert all(one["read"] == prompt and len(one["written"]) == 11 for one in given)
-        assert [f"{one['model']} {one['state']}" for one in given] == [
-            "bigram untrained", "bigram trained", "GPT untrained, without its n-grams", "GPT untrained",
-            "GPT trained, without its n-grams", "GPT trained",
-        ]  # fmt: skip
-        assert len({one["written"] for one in given[2:]}) > 2
-
-
-def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(counting):
-    """At temperature 0: beyond the block as within it, each character is the likeliest after the last ones."""
-    [given] = answers_of({"GPT": counting}, ["а"], temperature=0.0, n_chars=7)
+def test_a_gpt_with_a_memory_writes_the_likeliest_by_its_network_alone_and_then_as_a_whole(counting, folder):
+    """At temperature 0: each character is the likeliest after the last ones, within the block."""
+    [given] = answers_of({"bigram": folder, "GPT": counting}, ["а"], temperature=0.0, n_chars=7)
+    assert [f"{one['model']} {one['state']}" for one in given] == [
+        "bigram untrained", "bigram trained", "GPT untrained, without its n-grams", "GPT untrained",
+        "GPT trained, without its n-grams", "GPT trained",
+    ]  # fmt: skip
     model, tokenizer = load_model(counting)
-    assert given[2]["written"] != given[3]["written"]
-    for writer, written in ((model.without_ngrams(), given[2]), (model, given[3])):
+    *_, alone, whole = given
+    assert alone["written"] != whole["written"]
+    for writer, one in ((model.without_ngrams(), alone), (model, whole)):
+        assert (one["read"], len(one["written"])) == ("а", 7)
         ids = tokenizer.encode("а").tolist()
         while len(ids) < model.block_size:
             ids.append(int(writer(torch.tensor([ids]))[0, -1].argmax()))
-        assert ("а" + written["written"]).startswith(tokenizer.decode(np.array(ids)))
+        assert ("а" + one["written"]).startswith(tokenizer.decode(np.array(ids)))
 
 
 def test_trained_models_write_at_other_temperatures_too(folder):

@@ -44,32 +44,23 @@ def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, colum
     assert values.min() > 0.85
 
 
-def test_stacked_matrices_are_orthogonalised_one_by_one():
-    stacked = torch.nn.Parameter(torch.zeros(15, 5))
-    separate = [torch.nn.Parameter(torch.zeros(5, 5)) for _ in range(3)]
-    gradient = matrices(1, 15, 5)[0].float()
-    stacked.grad = gradient.clone()
-    for matrix, piece in zip(separate, gradient.split(5), strict=True):
-        matrix.grad = piece.clone()
-    Muon([{"params": [stacked], "n_stacked": 3}], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
-    Muon([{"params": separate}], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
-    torch.testing.assert_close(stacked, torch.cat(separate))
-
-
-def test_an_update_is_nesterovs_momentum_with_equal_rows_as_large_as_one_of_adamw_and_weights_decay():
-    weight = torch.nn.Parameter(torch.ones(5, 11))
-    first, second = matrices(2, 5, 11).float()
-    optimizer = Muon([{"params": [weight]}], lr=0.1, weight_decay=0.5, dtype=torch.float32)
+@pytest.mark.parametrize("n_stacked", [1, 3])
+def test_an_update_is_nesterovs_momentum_with_equal_rows_as_large_as_one_of_adamw_and_weights_decay(n_stacked):
+    weight = torch.nn.Parameter(torch.ones(5 * n_stacked, 11))
+    first, second = matrices(2, 5 * n_stacked, 11).float()
+    optimizer = Muon([{"params": [weight], "n_stacked": n_stacked}], lr=0.1, weight_decay=0.5, dtype=torch.float32)
     for gradient in (first, second):
         weight.grad = gradient.clone()
         before = weight.detach().clone()
         optimizer.step()
     momentum = 0.95 * 0.05 * first + 0.05 * second
-    ahead = 0.05 * second + 0.95 * momentum
-    rows = ahead / ahead.norm(dim=1, keepdim=True)
-    update = orthogonalize((rows / rows.norm())[None])[0] * 0.2 * 11**0.5
-    assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
-    torch.testing.assert_close(weight.detach(), before * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
+    for piece, ahead, old in zip(
+        *(each.split(5) for each in (weight.detach(), 0.05 * second + 0.95 * momentum, before)), strict=True
+    ):
+        rows = ahead / ahead.norm(dim=1, keepdim=True)
+        update = orthogonalize((rows / rows.norm())[None])[0] * 0.2 * 11**0.5
+        assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
+        torch.testing.assert_close(piece, old * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
 
 
 def test_muon_updates_the_matrices_of_the_blocks_and_adamw_the_rest_by_the_numbers_of_the_recipe():
