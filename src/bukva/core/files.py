@@ -16,7 +16,6 @@ from typing import Any
 
 # the running code; an experiment in DVC's queue has its own copy of the code
 PACKAGE = Path(__file__).parents[1]
-PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses are read
 DVC_COPIES = ".dvc/tmp/exps"  # where DVC makes copies of a project for its queue and for `dvc exp run --temp`
 
 

@@ -11,10 +11,10 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError, redact_url
-from bukva.core.files import PIECE_BYTES, atomic_file, resolve_path, sha256
+from bukva.core.files import atomic_file, resolve_path, sha256
 from bukva.corpus.sources.archives import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoSibling
 
-RETRIES = 4  # maximum for one request, and for a transfer that breaks again and again without progress
+RETRIES = 4  # maximum for one request, and for a transfer that breaks
 BACKOFF_SECONDS = 0.5  # retry n waits BACKOFF_SECONDS * 2 ** (n - 1), but the first retry does not wait
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
 TIMEOUT_SECONDS = (10.0, 60.0)  # for connecting, and for waiting until more of the response arrives
-PROGRESS_BYTES = 1000  # a connection makes progress if it adds at least this many bytes to the file
+PIECE_BYTES = 1 << 16
 
 OnBytes = Callable[[int, int | None], None]  # called with the bytes so far, and with their total or None if unknown
 OnNote = Callable[[str], None]  # called with messages to the user that are not errors
@@ -35,8 +35,13 @@ OnNote = Callable[[str], None]  # called with messages to the user that are not 
 def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
     """Download the file at `url`, whose SHA-256 must be `digest` if given. After an error, `target` is unchanged."""
     with atomic_file(target) as unfinished:
-        with unfinished.open("wb") as file, _session() as session:
-            _receive(session, url, file, on_bytes)
+        with _session() as session:
+            for retry in range(1, RETRIES + 2):
+                if not (broken := _receive(session, url, unfinished, on_bytes)):
+                    break
+                if retry > RETRIES:
+                    raise BukvaError(f"{url}: the transfer was cut off {broken}. Run the same command again.")
+                time.sleep(BACKOFF_SECONDS * 2 ** (retry - 1) if retry > 1 else 0)
         _check_digest(url, unfinished, digest)
 
 
@@ -69,7 +74,7 @@ def _session() -> "requests.Session":
         backoff_factor=BACKOFF_SECONDS,
         retry_after_max=RETRY_AFTER_SECONDS,
         status_forcelist=(429, 500, 502, 503, 504),
-        raise_on_status=False,  # _request reports the status of the last response
+        raise_on_status=False,  # _receive reports the status of the last response
     )
     session = requests.Session()
     for scheme in ("http://", "https://"):
@@ -77,72 +82,31 @@ def _session() -> "requests.Session":
     return session
 
 
-def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
-    """Download `url` into `file`, and retry when the transfer breaks."""
-    etag, furthest, retries = "", 0, 0
-    total: int | None = None
-    while True:
-        rest: dict[str, str] = {}
-        expected = None
-        if file.tell() and total and etag:
-            rest = {"Range": f"bytes={file.tell()}-", "If-Range": etag}
-            expected = 206, f"bytes {file.tell()}-{total - 1}/{total}", etag
-        with _request(session, url, rest) as response:
-            headers = response.headers
-            if (response.status_code, headers.get("Content-Range"), headers.get("ETag")) != expected:
-                file.seek(0)
-                file.truncate()
-                etag, announced = headers.get("ETag", ""), headers.get("Content-Length", "")
-                etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee equal bytes
-                total = int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
-            broken = _copy(response, file, url, total, on_bytes)
-        if not broken:
-            return
-        if file.tell() >= furthest + PROGRESS_BYTES:
-            retries, furthest = 0, file.tell()
-        if retries == RETRIES:
-            why = f"the transfer was cut off after {file.tell()} bytes of {total or 'an unknown total'} ({broken})."
-            raise BukvaError(f"{url}: {why} Run the same command again.")
-        time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
-        retries += 1
-
-
-def _request(session: "requests.Session", url: str, rest: dict[str, str]) -> "requests.Response":
-    """Request a file, or with headers `rest` only the rest of it."""
+def _receive(session: "requests.Session", url: str, target: Path, on_bytes: OnBytes) -> str:
+    """Download `url` to a file. Return where and why the transfer broke, or "" if it is complete."""
     import requests
     from urllib3.exceptions import HTTPError
 
-    headers = {"Accept-Encoding": "identity", **rest}  # the digest is that of the uncompressed file
+    headers = {"Accept-Encoding": "identity"}  # the digest is that of the uncompressed file
     try:
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS)
     except (requests.RequestException, HTTPError) as error:
         why = f"no response ({type(error).__name__}). Check the network and the URL."
         raise BukvaError(f"{url}: {why}") from None
-    if (status := response.status_code) not in ((200, 206, 416) if rest else (200,)):
-        response.close()
-        raise BukvaError(f"{url}: the server responded with status {status}. Check the URL.")
-    return response
-
-
-def _copy(response: Any, file: IO[bytes], url: str, total: int | None, on_bytes: OnBytes) -> str:
-    """Append the body of a response to `file`. Return why the transfer broke, or "" if it is complete."""
-    from urllib3.exceptions import HTTPError
-
-    if response.status_code != (206 if file.tell() else 200):
-        return "the server did not send the requested range"
-    is_too_large = (total or 0) > MAX_BYTES
-    try:
-        # read1 returns whatever has arrived, while stream() would wait for a complete piece
-        while not is_too_large and (piece := response.raw.read1(PIECE_BYTES, decode_content=False)):
-            file.write(piece)
-            on_bytes(file.tell(), total)
-            is_too_large = file.tell() > MAX_BYTES
-    except HTTPError as error:
-        return type(error).__name__
-    if is_too_large:
-        why = f"the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL."
-        raise BukvaError(f"{url}: {why}")
-    return "" if total in (None, file.tell()) else "the server closed the connection"
+    with response, target.open("wb") as file:
+        if response.status_code != 200:
+            raise BukvaError(f"{url}: the server responded with status {response.status_code}. Check the URL.")
+        total = response.raw.length_remaining
+        try:
+            for piece in response.raw.stream(PIECE_BYTES, decode_content=False):
+                file.write(piece)
+                on_bytes(file.tell(), total)
+                if max(file.tell(), total or 0) > MAX_BYTES:
+                    why = f"the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL."
+                    raise BukvaError(f"{url}: {why}")
+        except HTTPError as error:
+            return f"after {file.tell()} bytes of {total or 'an unknown total'} ({type(error).__name__})"
+    return ""
 
 
 # ---- datasets of the Hugging Face hub. A token is only taken from HF_TOKEN, and only the target folder is written.
@@ -181,7 +145,21 @@ def fetch_dataset(
         files = _chosen(_listed(api, dataset, revision), dataset, pattern, is_read)
         total, done = sum(file.size or 0 for file in files), 0
         for file in files:
-            _download(api, dataset, revision, file, folder)
+            path = Path(
+                api.hf_hub_download(
+                    dataset,
+                    file.rfilename,
+                    repo_type="dataset",
+                    revision=revision,
+                    local_dir=folder,
+                    cache_dir=folder / ".cache",  # or it would search the cache in the home directory
+                    etag_timeout=TIMEOUT_SECONDS[1],
+                )
+            )
+            expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
+            if actual != expected:
+                why = f"its digest is {actual}, but in the commit it is {expected}"
+                raise BukvaError(f"{dataset}, {file.rfilename}: {why}. Run the same command again.")
             done += file.size or 0
             on_bytes(done, total)
     except (httpx2.HTTPError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -218,23 +196,6 @@ def _chosen(listed: Any, dataset: str, pattern: str, is_read: Callable[[Path], b
         more = " ..." if len(names) > SHOWN else ""
         raise BukvaError(f"params.yaml, download.url: {why}. The dataset has {known}{more}.")
     return [names[name] for name in chosen]
-
-
-def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", folder: Path) -> None:
-    api.hf_hub_download(
-        dataset,
-        file.rfilename,
-        repo_type="dataset",
-        revision=revision,
-        local_dir=folder,
-        cache_dir=folder / ".cache",  # without this, the cache in the home directory is searched in spite of local_dir
-        etag_timeout=TIMEOUT_SECONDS[1],
-    )
-    path = folder / file.rfilename
-    expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
-    if actual != expected:
-        why = f"its digest is {actual}, but in the commit it is {expected}"
-        raise BukvaError(f"{dataset}, {file.rfilename}: {why}. Run the same command again.")
 
 
 def _git_blob_id(path: Path) -> str:
