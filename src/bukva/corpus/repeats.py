@@ -32,8 +32,8 @@ MOST_WINDOWS = 1 << 22
 MAX_COPIES = 64  # `equal_runs` finds only so many of the windows that are equal to one of the other text
 
 
-class Windows:
-    """Windows of n characters of a text, to be found in other texts.
+class WindowIndex:
+    """Index of windows of n characters of a text, to find them in other texts.
 
     positions: (P,) first character of each window, ascending.
     hashes: (M,) hashes of the M different windows, ascending.
@@ -101,33 +101,38 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
     starts = [window_starts(spans, n) for spans in held_out]
     positions, texts = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
     order = np.argsort(positions)[:: max(1, -(-len(positions) // MOST_WINDOWS))]
-    windows, texts = Windows(codes, positions[order], n), texts[order]
-    is_seen = np.zeros(len(windows.hashes), np.bool_)
-    for _, _, numbers in windows.find(text, train):
+    index, texts = WindowIndex(codes, positions[order], n), texts[order]
+    is_seen = np.zeros(len(index.hashes), np.bool_)
+    for _, _, numbers in index.find(text, train):
         is_seen[numbers] = True
     totals = np.bincount(texts, minlength=len(starts)).tolist()
-    seen = np.bincount(texts, is_seen[windows.numbers], len(starts)).tolist()
+    seen = np.bincount(texts, is_seen[index.numbers], len(starts)).tolist()
     return [part / total if total else None for part, total in zip(seen, totals, strict=True)]
 
 
 def equal_runs(codes: Codes, spans: Spans, text: Codes, text_spans: Spans, n: int) -> Ints:
     """Return (m, 3) runs of at least n characters that occur in both texts: starts in both, and length."""
-    windows = Windows(codes, window_starts(spans, n), n)
-    order = np.argsort(windows.numbers, kind="stable")
-    edges = np.searchsorted(windows.numbers[order], np.arange(len(windows.hashes) + 1))
+    index = WindowIndex(codes, window_starts(spans, n), n)
+    order = np.argsort(index.numbers, kind="stable")
+    edges = np.searchsorted(index.numbers[order], np.arange(len(index.hashes) + 1))
     copies = np.minimum(np.diff(edges), MAX_COPIES)  # (M,)
     pairs = [np.empty((2, 0), np.int64)]
-    for at, _, numbers in windows.find(text, text_spans):
+    for at, _, numbers in index.find(text, text_spans):
         of_window = order[_ranges(edges[numbers], copies[numbers])]
-        pairs.append(np.stack([windows.positions[of_window], np.repeat(at, copies[numbers])]))
+        pairs.append(np.stack([index.positions[of_window], np.repeat(at, copies[numbers])]))
     starts, starts_in_text = np.concatenate(pairs, axis=1)
     diagonals = starts_in_text - starts  # constant within a run
     order = np.lexsort((starts, diagonals))
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (np.diff(diagonals[order]) != 0) | (np.diff(starts[order]) != 1)
-    firsts = np.flatnonzero(is_first)
+    starts, diagonals = starts[order], diagonals[order]
+    continues = (np.diff(diagonals) == 0) & (np.diff(starts) == 1)
+    firsts = _firsts(continues, len(order))
     lengths = np.diff(firsts, append=len(order)) + n - 1
-    return np.stack([starts[order][firsts], starts_in_text[order][firsts], lengths], axis=1)
+    return np.stack([starts[firsts], starts[firsts] + diagonals[firsts], lengths], axis=1)
+
+
+def _firsts(continues: Bools, n: int) -> Ints:
+    """Return where each group of n windows begins, given whether each window but the first continues a group."""
+    return np.append(np.arange(min(n, 1)), np.flatnonzero(~continues) + 1)
 
 
 # ---- cut repeats out of train
@@ -145,25 +150,25 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
     is_kept = np.zeros(len(codes), np.bool_)
     is_kept[_ranges(train[:, 0], np.diff(train)[:, 0])] = True
     copies = _changed_copies(codes, held_out, train, works, min_chars)
-    windows = Windows(codes, window_starts(held_out, min_chars), min_chars)
-    equal, _, _ = _in_other_works(windows, codes, train, works)
+    index = WindowIndex(codes, window_starts(held_out, min_chars), min_chars)
+    equal, _, _ = _in_other_works(index, codes, train, works)
     _clear(is_kept, np.concatenate([copies, np.stack([equal, equal + min_chars], axis=1)]))
     while True:
         pieces = _pieces(is_kept, train, min_chars)
-        across = _across_cuts(windows, codes, pieces, works)
+        across = _across_cuts(index, codes, pieces, works)
         if not len(across):
             return pieces
         _clear(is_kept, across)
 
 
-def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -> Ints:
+def _in_other_works(index: WindowIndex, text: Codes, spans: Spans, works: Spans) -> Ints:
     """Find windows of held-out text in `spans` of a text. Row i of `works` is the work with row i of `spans`."""
     # Returns (3, k) positions in `text`, rows of `spans`, and positions in held-out text of another work.
-    ends = np.empty((2, len(windows.hashes)), np.int64)  # where each different window occurs first and last
-    ends[0, windows.numbers[::-1]] = windows.positions[::-1]
-    ends[1, windows.numbers] = windows.positions
+    ends = np.empty((2, len(index.hashes)), np.int64)  # where each different window occurs first and last
+    ends[0, index.numbers[::-1]] = index.positions[::-1]
+    ends[1, index.numbers] = index.positions
     found = [np.empty((3, 0), np.int64)]
-    for at, rows, numbers in windows.find(text, spans):
+    for at, rows, numbers in index.find(text, spans):
         (first, last), (start, stop) = ends[:, numbers], works[rows].T
         other = np.where((start <= first) & (first < stop), last, first)
         found.append(np.stack([at, rows, other])[:, (other < start) | (stop <= other)])
@@ -172,22 +177,20 @@ def _in_other_works(windows: Windows, text: Codes, spans: Spans, works: Spans) -
 
 def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_chars: int) -> Spans:
     """Return the passages of train that are copies, possibly changed, of held-out text of another work."""
-    # Neighbouring windows belong to one passage if the gaps between them are short, and about as long in both texts.
     positions = window_starts(held_out, SEED)
-    windows = Windows(codes, positions[_are_varied(codes, positions)], SEED)
-    at, rows, others = _in_other_works(windows, codes, train, works)
+    index = WindowIndex(codes, positions[_are_varied(codes, positions)], SEED)
+    at, rows, others = _in_other_works(index, codes, train, works)
     owners = np.searchsorted(works[:, 1], others, side="right")  # the works that contain the held-out text
-    at, rows, others, owners = np.stack([at, rows, others, owners])[:, np.lexsort((at, owners))]
+    order = np.lexsort((at, owners))
+    at, rows, others, owners = at[order], rows[order], others[order], owners[order]
+    # A window continues the passage of the window before it if both are of the same two works, and the gap between them
+    # is short, and about as long in both texts.
     steps = np.diff(at)
-    is_first = np.ones(len(at), np.bool_)
-    is_first[1:] = (np.diff(owners) != 0) | (np.diff(rows) != 0) | (steps > SEED + MAX_GAP)
-    is_first[1:] |= np.abs(np.diff(others) - steps) > MAX_DRIFT
-    firsts = np.flatnonzero(is_first)
-    if not len(firsts):
-        return np.empty((0, 2), np.int64)
-    starts, stops = at[firsts], at[np.append(firsts[1:], len(at)) - 1] + SEED
-    n_new = np.minimum(np.append(SEED, steps), SEED)  # characters that a window adds to the unchanged ones of a passage
-    n_new[firsts] = SEED
+    is_near = (steps <= SEED + MAX_GAP) & (np.abs(np.diff(others) - steps) <= MAX_DRIFT)
+    continues = is_near & (np.diff(owners) == 0) & (np.diff(rows) == 0)
+    firsts = _firsts(continues, len(at))
+    starts, stops = at[firsts], np.append(at[firsts[1:] - 1], at[-1:]) + SEED
+    n_new = np.append(SEED, np.where(continues, np.minimum(steps, SEED), SEED))  # unchanged characters, counted once
     n_equal = np.add.reduceat(n_new, firsts)
     is_copy = n_equal >= np.maximum(min_chars, MIN_EQUAL * (stops - starts))
     return np.stack([starts, stops], axis=1)[is_copy]
@@ -218,15 +221,15 @@ def _pieces(is_kept: Bools, train: Spans, min_chars: int) -> Ints:
     return np.stack([works, starts, stops], axis=1)[is_long]
 
 
-def _across_cuts(windows: Windows, codes: Codes, pieces: Ints, works: Spans) -> Spans:
+def _across_cuts(index: WindowIndex, codes: Codes, pieces: Ints, works: Spans) -> Spans:
     """Return spans after cuts that form a window of held-out text with the text before the cut."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
     stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) end of the text before each cut, start of the text after
-    n, width = windows.n, 2 * windows.n - 2
+    n, width = index.n, 2 * index.n - 2
     around = np.arange(n - 1)
     positions = np.concatenate([stops[:, None] - (n - 1) + around, starts[:, None] + around], axis=1)  # (c, width)
     lines = np.arange(len(stops)) * width
     spans = np.stack([lines, lines + width], axis=1)
-    at, cuts, _ = _in_other_works(windows, codes[positions.ravel()], spans, works[left[is_cut, 0]])
+    at, cuts, _ = _in_other_works(index, codes[positions.ravel()], spans, works[left[is_cut, 0]])
     return np.stack([starts[cuts], starts[cuts] + at - lines[cuts] + 1], axis=1)  # the part of a window after its cut
