@@ -41,10 +41,13 @@ def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     return folder
 
 
-def tar_gz(files: Mapping[str, str | bytes]) -> bytes:
+def tar_gz(files: Mapping[str, str | bytes | tarfile.TarInfo], mode: str = "w:gz") -> bytes:
     raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w:gz") as tar:
+    with tarfile.open(fileobj=raw, mode=mode) as tar:
         for name, content in files.items():
+            if isinstance(content, tarfile.TarInfo):
+                tar.addfile(content)
+                continue
             content = content if isinstance(content, bytes) else content.encode()
             info = tarfile.TarInfo(name)
             info.size = len(content)

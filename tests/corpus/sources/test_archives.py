@@ -1,7 +1,6 @@
 """Any archive unpacks to files and folders only, inside the target folder only, and within the bounds."""
 
 import gzip
-import io
 import os
 import shutil
 import stat
@@ -13,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from corpus.sources.formats.made import file, zipped
+from downloads import tar_gz, write
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources import archives
@@ -23,40 +24,20 @@ Pack = Callable[[Path, Mapping[str, bytes]], Path]
 FILES = {"poems/Ёж.txt": "ёж\r\n".encode(), "README": b"", "poems/deep/er.txt": bytes(range(256))}
 
 
-def tar_with(path: Path, *entries: tarfile.TarInfo | tuple[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as tar:
-        for entry in entries:
-            if isinstance(entry, tarfile.TarInfo):
-                tar.addfile(entry)
-            else:
-                info = tarfile.TarInfo(entry[0])
-                info.size = len(entry[1])
-                tar.addfile(info, io.BytesIO(entry[1]))
-    return path
-
-
-def zip_with(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in entries:
-            file.writestr(name, content, zipfile.ZIP_DEFLATED)
-    return path
-
-
 PACK: dict[str, Pack] = {
-    "tar.gz": lambda folder, files: tar_with(folder / "a.b", *files.items()),
-    "tar": lambda folder, files: tar_with(folder / "a.b", *files.items(), mode="w:"),
-    "zip": lambda folder, files: zip_with(folder / "a.b", *files.items()),
+    "tar.gz": lambda folder, files: file(folder / "a.b", tar_gz(files)),
+    "tar": lambda folder, files: file(folder / "a.b", tar_gz(files, mode="w:")),
+    "zip": lambda folder, files: zipped(folder / "a.b", files),
 }
 
 
 def zip_named(path: Path, encoding: str, *names: str) -> Path:
     """A zip of empty files whose names are in an encoding that it does not say."""
     raw = {name.encode(encoding): f"{number:0{len(name.encode(encoding))}}" for number, name in enumerate(names, 1)}
-    content = zip_with(path, *((stand_in, b"") for stand_in in raw.values())).read_bytes()
+    content = zipped(path, dict.fromkeys(raw.values(), b"")).read_bytes()
     for name, stand_in in raw.items():
         content = content.replace(stand_in.encode(), name)
-    path.write_bytes(content)
-    return path
+    return file(path, content)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -127,19 +108,17 @@ def test_links_and_devices_are_rejected_before_a_file_is_written_through_them(tm
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
         evil = tarfile.TarInfo("x")
         evil.type, evil.linkname = kind, str(tmp_path)
-        rejected(tar_with(tmp_path / "a.tgz", evil, ("x/evil.txt", b"evil")), "entry 'x': it is a link or a device")
+        archive = file(tmp_path / "a.tgz", tar_gz({"x": evil, "x/evil.txt": b"evil"}))
+        rejected(archive, "entry 'x': it is a link or a device")
     link = zipfile.ZipInfo("x")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    rejected(zip_with(tmp_path / "a.zip", (link, b"/etc/passwd")), "entry 'x': it is a link or a device")
+    rejected(zipped(tmp_path / "a.zip", {link: b"/etc/passwd"}), "entry 'x': it is a link or a device")
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-@pytest.mark.parametrize("make", [tar_with, zip_with], ids=["tar", "zip"])
-def test_of_a_name_that_occurs_twice_the_last_one_is_kept_and_no_file_is_a_folder_too(make, tmp_path, rejected) -> None:
-    unpack(make(tmp_path / "archive", ("a/x.txt", b"one"), ("./a/x.txt", b"two")), tmp_path / "out")
+def test_of_a_name_that_occurs_twice_the_last_one_is_kept_and_no_file_is_a_folder_too(pack, tmp_path, rejected) -> None:
+    unpack(pack(tmp_path, {"a/x.txt": b"one", "./a/x.txt": b"two"}), tmp_path / "out")
     assert contents(tmp_path / "out") == {"a/x.txt": b"two"}
-    both = make(tmp_path / "archive", ("a/x.txt", b"one"), ("a/x.txt/y.txt", b"two"))
-    rejected(both, "is damaged, or is not an archive")
+    rejected(pack(tmp_path, {"a/x.txt": b"one", "a/x.txt/y.txt": b"two"}), "is damaged, or is not an archive")
 
 
 def test_more_bytes_or_entries_than_a_bound_are_rejected_before_one_is_written(pack, tmp_path, rejected, monkeypatch):
@@ -155,11 +134,11 @@ def test_more_bytes_or_entries_than_a_bound_are_rejected_before_one_is_written(p
 
 def test_headers_have_a_bound_of_their_own_because_they_are_read_whole(tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 10_000)
-    rejected(zip_with(tmp_path / "many.zip", *((str(i), b"") for i in range(293))), "the headers are too large")
+    rejected(zipped(tmp_path / "many.zip", dict.fromkeys(map(str, range(293)), b"")), "the headers are too large")
 
 
 def test_no_more_bytes_are_unpacked_than_the_headers_announce(tmp_path, rejected) -> None:
-    liar = zip_with(tmp_path / "a.zip", ("bomb", bytes(10**7)))
+    liar = zipped(tmp_path / "a.zip", {"bomb": bytes(10**7)})
     raw = bytearray(liar.read_bytes())
     raw[22:26] = raw[(at := raw.index(b"PK\1\2") + 24) : at + 4] = struct.pack("<L", 10)  # in both places
     liar.write_bytes(raw)
@@ -171,16 +150,13 @@ def test_a_file_that_is_cut_or_not_an_archive_is_rejected_with_advice(tmp_path, 
     cut = [pack(tmp_path, {"x.txt": os.urandom(4000)}).read_bytes()[:2000] for pack in PACK.values()]
     compressed = gzip.compress("Привет\n".encode() * 99)
     for content in (b"<html>", b"\x1f\x8b<html>", b"PK\x03\x04<html>", b"", compressed, *cut):
-        (tmp_path / "page").write_bytes(content)
         advice = r".*\.tar\.gz file, or unpack the file yourself .*\.corpus=local\.$"
-        rejected(tmp_path / "page", rf"^page: is damaged, or is not an archive {advice}")
+        rejected(file(tmp_path / "page", content), rf"^page: is damaged, or is not an archive {advice}")
 
 
 def test_the_digest_of_a_folder_is_of_all_names_and_contents_as_the_shell_computes_it(tmp_path) -> None:
-    for name in ("a/x", "a-", "a.", "a0", "b/c/.d", "Ёж.txt", "ёлка/п р.txt", "new\nline"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"one\r\ntwo\0" + name.encode())
+    names = "a/x", "a-", "a.", "a0", "b/c/.d", "Ёж.txt", "ёлка/п р.txt", "new\nline"
+    write(tmp_path, {name: f"one\r\ntwo\0{name}" for name in names})
     command = "find * -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z | sha256sum"
     printed = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert folder_digest(tmp_path) == printed.split()[0]

@@ -23,9 +23,25 @@ MAX_BYTES = 4 << 30  # far above what a corpus for one machine needs, and far be
 MAX_ENTRIES = 100_000
 MAX_HEADER_BYTES = 256 << 20  # for all headers of an archive together, which zipfile and tarfile keep in memory
 
-ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
+# first bytes of a file -> extension of its type
+SIGNATURES = {
+    b"%PDF-": ".pdf",
+    **dict.fromkeys([b"PK\x03\x04", b"PK\x05\x06"], ".zip"),  # the second one is that of an empty zip
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\0": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"7z\xbc\xaf\x27\x1c": ".7z",
+    b"Rar!\x1a\x07": ".rar",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ".doc",  # also .xls
+    b"AT&TFORM": ".djvu",
+    b"PAR1": ".parquet",
+    b"SQLite format 3\0": ".sqlite",
+    b"\x89PNG\r\n": ".png",
+    b"\xff\xd8\xff": ".jpg",
+}
+TAR, TAR_OFFSET = b"ustar", 257  # magic bytes of a tar file, and their position
 ZIP_ENTRY = b"PK\x01\x02"  # first bytes of each entry in the central directory, the list of files at the end of a zip
-TAR_OFFSET = 257  # position of the magic bytes TAR in a tar file
 
 # Programs that write zip files use these encodings for file names without declaring them. The first line lists code
 # pages of DOS, the second line code pages of Windows, and the third line encodings of East Asia.
@@ -68,19 +84,17 @@ class _BoundedReader(io.BufferedReader):
         return super().seek(target, whence)
 
 
-def is_zip(path: Path) -> bool:
-    return _head(path).startswith((ZIP, EMPTY_ZIP))
+def signature(path: Path) -> str:
+    """Return the extension of the type that the first bytes of a file show, or ""."""
+    with path.open("rb") as file:
+        head = file.read(TAR_OFFSET + len(TAR))
+    if head[TAR_OFFSET:] == TAR:
+        return ".tar"
+    return next((extension for magic, extension in SIGNATURES.items() if head.startswith(magic)), "")
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file has the magic bytes of a zip, tar or gzip."""
-    head = _head(path)
-    return head.startswith((ZIP, EMPTY_ZIP, GZIP)) or head[TAR_OFFSET:] == TAR
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(TAR_OFFSET + len(TAR))
+    return signature(path) in (".zip", ".gz", ".tar")
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
@@ -92,14 +106,14 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     """
     folder.mkdir(parents=True)
     try:
-        if is_zip(archive):
+        if (kind := signature(archive)) == ".zip":
             with opened_zip(archive) as zipped:
                 zipped.extractall(folder)
                 encoding = zipped.metadata_encoding  # type: ignore[attr-defined]
                 names = [] if encoding == "utf-8" else _undeclared_names(zipped)
                 return [f"{name} ({encoding})" for name in names if not name.isascii()]
         with archive.open("rb", buffering=0) as file:
-            reader = _BoundedReader(gzip.GzipFile(fileobj=file) if _head(archive).startswith(GZIP) else file)
+            reader = _BoundedReader(gzip.GzipFile(fileobj=file) if kind == ".gz" else file)
             tar = tarfile.TarFile(fileobj=reader, encoding="utf-8", errors="strict")
             # Links are refused here because filter="data" allows links to files inside the archive. Sparse files are
             # refused because they may unpack to more bytes than their header announces.

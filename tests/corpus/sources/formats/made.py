@@ -81,7 +81,7 @@ def parquet(path: Path, columns: Mapping[str, object], row_group_size: int = 7) 
     return path
 
 
-def zipped(path: Path, parts: Mapping[str, str | bytes]) -> Path:
+def zipped(path: Path, parts: Mapping[str | zipfile.ZipInfo, str | bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in parts.items():
             file.writestr(name, content)

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path, PurePosixPath
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.archives import DAMAGED, GZIP, ZIP, opened_zip
+from bukva.corpus.sources.archives import DAMAGED, opened_zip, signature
 from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.books import read_docx, read_epub, read_fb2, read_odt, read_tei
 from bukva.corpus.sources.formats.pages import read_html, read_markdown, read_subtitles
@@ -59,25 +59,6 @@ def conversion(file: str) -> str:
     return command.format(file=shlex.quote(file), **results)
 
 
-# first bytes of a file -> extension of its type
-SIGNATURES = {
-    b"%PDF-": ".pdf",
-    ZIP: ".zip",
-    GZIP: ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\0": ".xz",
-    b"\x28\xb5\x2f\xfd": ".zst",
-    b"7z\xbc\xaf\x27\x1c": ".7z",
-    b"Rar!\x1a\x07": ".rar",
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ".doc",  # also .xls
-    b"AT&TFORM": ".djvu",
-    b"PAR1": ".parquet",
-    b"SQLite format 3\0": ".sqlite",
-    b"\x89PNG\r\n": ".png",
-    b"\xff\xd8\xff": ".jpg",
-}
-
-
 # A zip that contains one of these files is a single book or document of the type with this extension.
 PARTS = {
     "META-INF/container.xml": ".epub",
@@ -90,10 +71,7 @@ PARTS = {
 def real_extension(path: Path) -> str:
     """Return the extension of the type that the content of a file shows, or "" if it is unknown or a damaged zip."""
     with contextlib.suppress(*DAMAGED, BukvaError, OSError):
-        with path.open("rb") as file:
-            head = file.read(max(map(len, SIGNATURES)))
-        extension = next((extension for magic, extension in SIGNATURES.items() if head.startswith(magic)), "")
-        if extension != ".zip":
+        if (extension := signature(path)) != ".zip":
             return extension
         with opened_zip(path) as zipped:
             names = zipped.namelist()
