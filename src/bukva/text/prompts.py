@@ -62,8 +62,13 @@ def default_prompt(tokenizer: Tokenizer) -> str:
 def readable_prompt(tokenizer: Tokenizer, prompt: str) -> str:
     """Return the prompt in the form of `composed`. ParamsError: it has a character that is not in the vocabulary."""
     readable = composed(tokenizer, prompt)
-    is_escaped = ESCAPE.search(prompt) and not tokenizer.can_encode("\\")
-    check_known(tokenizer, readable, "sample.prompts", NEWLINE_ADVICE if is_escaped else "use another prompt")
+    try:
+        tokenizer.encode(readable)
+    except BukvaError as error:
+        is_escaped = ESCAPE.search(prompt) and not tokenizer.can_encode("\\")
+        advice = NEWLINE_ADVICE if is_escaped else "use another prompt"
+        why = f"{shorten(readable)}: {redact_text(error)}; {advice}."
+        raise ParamsError(f"params.yaml, sample.prompts: {why}") from None
     return readable
 
 
@@ -72,14 +77,6 @@ def composed(tokenizer: Tokenizer, text: str) -> str:
     # macOS may write й as two characters, and so may the corpus if no cleaning rule composes them
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.can_encode(char) for char in set(form)))
-
-
-def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
-    """Raise a BukvaError that ends with `advice` if a text in the parameter `key` has an unknown character."""
-    try:
-        tokenizer.encode(text)
-    except BukvaError as error:
-        raise ParamsError(f"params.yaml, {key}: {shorten(text)}: {redact_text(error)}; {advice}.") from None
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
