@@ -4,7 +4,6 @@ Stage tokenize does all of this, because a vocabulary may have to be learned fro
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +30,6 @@ REPEAT_CHARS = 60  # minimum length of a passage that is cut out of train becaus
 ROUNDS = 20  # maximum number of passes of `_stratify` over all units; three passes are usually enough
 
 Ints = npt.NDArray[np.int64]
-Label = tuple[int, int]  # kind of the label (such as author or category), and number of the label in this kind
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> tuple[Tokenizer, int, int]:
@@ -56,8 +54,9 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> tup
             try:
                 parts = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
             except BukvaError as error:
-                document = list(documents(table))[work]
-                raise ParamsError(f"{document.name}: {error}; use tokenize.vocabulary=all.") from None
+                raise ParamsError(
+                    f"{list(documents(table))[work].name}: {error}; use tokenize.vocabulary=all."
+                ) from None
             ids += parts
             lengths[row] = sum(map(len, parts))
             if share:
@@ -184,30 +183,33 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
 
 def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[float]) -> Ints:
     """Assign works to splits so that each label has about the same fraction of the characters in all splits."""
+    import pandas as pd
+
     # Add one label for each kind of label, with the same value for all works. These labels balance the lengths of the
     # splits, with as much weight as all other labels together.
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
-    parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
-    for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():
-        for counts in (parts[unit], whole):
-            counts.update(dict.fromkeys(enumerate(numbers), n))
-    # For each label: (n_splits,) number of characters with this label in each split, minus the requested number.
-    surplus = {label: -n * np.array(fractions) for label, n in whole.items()}
+    sizes = [int(level.max()) + 1 for level in levels]
+    numbers = np.column_stack(levels) + np.cumsum([0, *sizes[:-1]])  # (n_works, n_levels) labels, each with a number
+    weights = np.repeat(chars, len(levels)).reshape(numbers.shape)
+    # (n_labels, n_splits) number of characters with a label in a split, minus the requested number
+    surplus = -np.bincount(numbers.ravel(), weights.ravel())[:, None] * np.array(fractions)
+    parts = []  # of each unit: its different labels, and the number of characters with each of them
+    for works in np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1]):
+        codes, of_unit = pd.factorize(numbers[works].ravel())
+        parts.append((of_unit, np.bincount(codes, weights[works].ravel())))
     longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
     split_of = np.full(len(parts), -1)
     for _ in range(ROUNDS):
         before = split_of.copy()
         for unit in longest_first:
+            of_unit, n = parts[unit]
             if split_of[unit] >= 0:
-                for label, n in parts[unit].items():
-                    surplus[label][split_of[unit]] -= n
-            current = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
-            added = np.array([*parts[unit].values()])[:, None]  # (n, 1)
-            cost = (np.abs(current + added) - np.abs(current)).sum(axis=0)  # (n_splits,)
+                surplus[of_unit, split_of[unit]] -= n
+            current = surplus[of_unit]  # (n, n_splits)
+            cost = (np.abs(current + n[:, None]) - np.abs(current)).sum(axis=0)  # (n_splits,)
             # choose the lowest cost and, among equal costs, the split that lacks the most characters
             split_of[unit] = np.lexsort((current.sum(axis=0), cost))[0]
-            for label, n in parts[unit].items():
-                surplus[label][split_of[unit]] += n
+            surplus[of_unit, split_of[unit]] += n
         if np.array_equal(split_of, before):
             break
     for empty in set(range(len(fractions))) - set(split_of.tolist()):
