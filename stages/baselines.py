@@ -6,7 +6,7 @@ from bukva.evaluation.baselines import compress, score
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
 from bukva.scoring.char_scores import save_scores
-from bukva.text.collection import documents, read_table
+from bukva.text.collection import read_table, works_in
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
@@ -27,7 +27,7 @@ def main() -> None:
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
         scores = score(text, ngrams, compressed.result())
-        works = list(documents(read_table(run.path("clean"))))
+        works = list(works_in(read_table(run.path("clean"))))
         save_scores(run.path("baselines"), scores.to_json() | text.describe(), works, text.chars, scores.nats)
         best_bits = scores.table["val"][scores.best]
         print(f"baselines: the best baseline on val is {scores.best} with {best_bits:.3f} bits per character")

@@ -5,7 +5,7 @@ from works import split as section
 
 from bukva.core.schema import Tokenize
 from bukva.corpus.splits import tokenize
-from bukva.text.collection import Document, write_collection
+from bukva.text.collection import Work, write_collection
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import load_lengths, load_splits, read_shares, save_splits
 
@@ -17,7 +17,7 @@ WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "�
 
 def held_out(folder, kind, split):
     """The held-out text as stage evaluate reads it; clean, tokens and split are in the folder."""
-    write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
+    write_collection(folder / "clean", ((Work("c", "A", name), text) for name, text in WORKS.items()))
     params = Tokenize(kind=kind, vocabulary="all", vocab_size=277)
     tokenizer, *_ = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))

@@ -8,10 +8,10 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.core.schema import Split
-from bukva.text.collection import Document, read_table, read_texts
+from bukva.text.collection import Work, read_table, read_texts
 
 
-def texts_in(folder: Path) -> dict[Document, str]:
+def texts_in(folder: Path) -> dict[Work, str]:
     """The text of every work of a collection, in the order of the table."""
     return dict(read_texts(folder, read_table(folder)))
 

@@ -17,7 +17,7 @@ from bench.reference import changes
 from bench.report import Line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
-from bukva.text.collection import Document, write_collection
+from bukva.text.collection import Work, write_collection
 
 pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
 
@@ -44,7 +44,7 @@ def test_a_ratio_is_met_from_the_bound_on_and_a_line_without_a_plain_side_by_its
 
 @pytest.mark.slow
 def test_a_job_returns_its_values_and_its_cost_or_the_last_line_of_its_traceback(tmp_path):
-    write_collection(tmp_path / "clean", [(Document("prose", "Толстой", "б"), "да и нет\n" * 99)])
+    write_collection(tmp_path / "clean", [(Work("prose", "Толстой", "б"), "да и нет\n" * 99)])
     outcome = run_job("count", clean=tmp_path / "clean")
     assert 0 < outcome.values["seconds"] < outcome.seconds
     assert outcome.peak_bytes > 1e6

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.text.collection import TEXT, TYPES, Document, read_table, read_texts, write_collection
+from bukva.text.collection import TEXT, TYPES, Work, read_table, read_texts, write_collection
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])
@@ -18,7 +18,7 @@ years = st.one_of(st.none(), st.sampled_from(["1863", "1863-1869", "NA", "-"]))
 @settings(max_examples=17)
 @given(
     st.lists(
-        st.tuples(st.builds(Document, odd | names, st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),
+        st.tuples(st.builds(Work, odd | names, st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),
         unique_by=lambda entry: astuple(entry[0])[:3],
         max_size=5,
     )
@@ -34,7 +34,7 @@ def test_any_names_and_texts_survive_a_round_trip_sorted_by_code_points(tmp_path
 
 
 def test_the_table_says_where_each_work_is_and_pins_its_bytes(tmp_path: Path) -> None:
-    works = [(Document("c", "A", "w", "1863-1869"), "Ёж\r\n"), (Document("c", "A", "v"), "ж")]
+    works = [(Work("c", "A", "w", "1863-1869"), "Ёж\r\n"), (Work("c", "A", "v"), "ж")]
     table = write_collection(tmp_path, works)
     assert list(table.columns) == list(TYPES)
     digest = "dae1001c770ea4c63e06334ad2aeb9d11c00839d586d1c6cef9f852970b364eb"  # printf 'Ёж\r\n' | sha256sum

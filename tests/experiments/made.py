@@ -13,7 +13,7 @@ from bukva.core.params import flatten
 from bukva.project.lock import StageRecord
 from bukva.project.revisions import Revision
 from bukva.scoring.char_scores import files_of, save_scores
-from bukva.text.collection import Document
+from bukva.text.collection import Work
 
 MODELS = "gpt", "bigram"
 POINT = {"step": 1000, "chars_seen": 1_024_000, "val_nats_per_char": 1.8}
@@ -33,7 +33,7 @@ PARAMS = {
     "sample": {"seed": 1337},
 }
 N_WORKS, CHARS = 13, 101
-WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]
+WORKS = [Work("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]
 
 
 def result(folder, name, changes=(), about=(), numerics=NUMERICS, digests=(), parameters=7, val=2.5, test=2.6):

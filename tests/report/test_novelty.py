@@ -9,7 +9,7 @@ from works import split as section
 from bukva.core.schema import Tokenize
 from bukva.corpus.splits import tokenize
 from bukva.report.novelty import COPIED, LENGTHS, longest, novelty
-from bukva.text.collection import Document, write_collection
+from bukva.text.collection import Work, write_collection
 from bukva.text.ids import read_shares
 
 RNG = np.random.default_rng(1)
@@ -21,7 +21,7 @@ WORKS["четыре"] = WORKS["один"][300:310] + "Ж" + "".join(RNG.choice(l
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("text") / name for name in ("clean", "tokens")]
-    write_collection(folders[0], ((Document("п", "А", name), text) for name, text in WORKS.items()))
+    write_collection(folders[0], ((Work("п", "А", name), text) for name, text in WORKS.items()))
     tokenize(*folders, Tokenize(kind="char", vocabulary="all", vocab_size=277), section(0.8, 0.1, 0.1, "tail"))
     return folders
 

@@ -5,10 +5,10 @@ import pytest
 
 from bukva.core.errors import BukvaError
 from bukva.scoring.char_scores import CharScores, files_of, save_scores
-from bukva.text.collection import Document
+from bukva.text.collection import Work
 from bukva.text.ids import nats_of_chars
 
-WORKS = [Document("prose", "Ава", "a, b"), Document("prose", "Ява", "о", "1863-1869"), Document("-", "-", "c")]
+WORKS = [Work("prose", "Ава", "a, b"), Work("prose", "Ява", "о", "1863-1869"), Work("-", "-", "c")]
 CHARS = {"val": np.array([3, 0, 4]), "test": np.array([2, 5, 0])}
 ABOUT = {"window": {"length": 6, "stride": 3}, "text": {"val": "1", "test": "2"}}
 

@@ -9,7 +9,7 @@ from works import split
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Tokenize
 from bukva.corpus.splits import MAX_SYMBOLS, spans, tokenize
-from bukva.text.collection import Document, read_table, write_collection
+from bukva.text.collection import Work, read_table, write_collection
 from bukva.text.ids import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import TOKENIZERS, load_tokenizer
 
@@ -25,7 +25,7 @@ HALVES = split(0.5, 0.5, 0, "tail")
 def collection(folder, *texts):
     """Write works a, b, c ... with these texts to a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_collection(folder, [(Document("c", "A", work), text) for work, text in zip("abcdef", texts, strict=False)])
+    write_collection(folder, [(Work("c", "A", work), text) for work, text in zip("abcdef", texts, strict=False)])
     return folder
 
 

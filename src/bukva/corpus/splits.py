@@ -18,7 +18,7 @@ from bukva.core.progress import progress_bar, with_progress
 from bukva.core.schema import Split, Tokenize
 from bukva.corpus.repeats import cut_from
 from bukva.text.characters import code_points
-from bukva.text.collection import documents, read_table, read_text
+from bukva.text.collection import read_table, read_text, works_in
 from bukva.text.ids import SHARES, SPLITS, Spans, save_ids
 from bukva.text.tokenizers import TOKENIZERS, Tokenizer, save_tokenizer
 
@@ -55,7 +55,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> tup
                 parts = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
             except BukvaError as error:
                 raise ParamsError(
-                    f"{list(documents(table))[work].name}: {error}; use tokenize.vocabulary=all."
+                    f"{list(works_in(table))[work].name}: {error}; use tokenize.vocabulary=all."
                 ) from None
             ids += parts
             lengths[row] = sum(map(len, parts))

@@ -15,7 +15,7 @@ import numpy as np
 
 from bukva.corpus.repeats import equal_runs, seen_in_train
 from bukva.text.characters import code_points, from_code_points
-from bukva.text.collection import documents, read_table, read_text
+from bukva.text.collection import read_table, read_text, works_in
 from bukva.text.ids import read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
@@ -55,7 +55,7 @@ def novelty(groups: Sequence[Sequence[str]], clean: Path, tokens: Path) -> list[
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
     seen = {n: seen_in_train(codes, of_group, corpus, train, n) for n in LENGTHS}
     runs = equal_runs(codes, spans[lengths > 0], corpus, train, COPIED)  # (r, 3): start, start in the corpus, length
-    works, ends = [work.name for work in documents(table)], table["chars"].cumsum().tolist()
+    works, ends = [work.name for work in works_in(table)], table["chars"].cumsum().tolist()
     starts, stops = spans.T.tolist()
     copies: list[list[Copy]] = [[] for _ in texts]
     for start, start_in_corpus, chars in sorted(runs.tolist(), key=lambda run: (-run[2], run[0], run[1])):

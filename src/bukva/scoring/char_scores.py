@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, write_json
-from bukva.text.collection import Document
+from bukva.text.collection import Work
 from bukva.text.ids import CharNats
 
 ABOUT, WORKS = "about.json", "works.csv"
@@ -28,7 +28,7 @@ AGAIN = "run `dvc repro -f evaluate`"
 @dataclass(frozen=True)
 class CharScores:
     about: dict[str, Any]
-    works: list[Document]  # the G works
+    works: list[Work]  # the G works
     chars: Chars
     files: Mapping[str, Path]  # path of each file, by its name within the folder of scores
 
@@ -39,7 +39,7 @@ class CharScores:
             about = read_json(files[ABOUT])
             with files[WORKS].open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
-            works = [Document(row["category"], row["author"], row["work"], row["year"] or None) for row in rows]
+            works = [Work(row["category"], row["author"], row["work"], row["year"] or None) for row in rows]
             chars = {split: np.array([int(row[split]) for row in rows], np.int64) for split in about["text"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BukvaError(f"The scores per character cannot be read ({error!r}); {AGAIN}.") from None
@@ -74,7 +74,7 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 
 def save_scores(
-    folder: Path, about: dict[str, Any], works: list[Document], chars: Chars, nats: dict[str, dict[str, CharNats]]
+    folder: Path, about: dict[str, Any], works: list[Work], chars: Chars, nats: dict[str, dict[str, CharNats]]
 ) -> None:
     """Write a folder of scores. `nats` has the (N,) losses of scored characters, by names of model and split."""
     with atomic_folder(folder) as unfinished:

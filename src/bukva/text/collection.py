@@ -30,7 +30,7 @@ TYPES = {
 
 
 @dataclass(frozen=True)
-class Document:
+class Work:
     """Category, author, name and year of a work. The year can be a range such as 1863-1869."""
 
     category: str
@@ -44,18 +44,18 @@ class Document:
         return f"{self.category}/{self.author}/{self.work}"
 
 
-def write_collection(folder: Path, texts: Iterable[tuple[Document, str]]) -> "pd.DataFrame":
+def write_collection(folder: Path, texts: Iterable[tuple[Work, str]]) -> "pd.DataFrame":
     """Write works, which can be in any order and must have different names, to a folder, and return their table."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
     path, rows, n_bytes = folder / TEXT, [], 0
     with path.open("wb") as file:
-        for document, text in texts:
+        for work, text in texts:
             raw = text.encode()
             file.write(raw)
             place = {"start": 0, "chars": len(text), "start_byte": n_bytes, "bytes": len(raw)}
-            rows.append(asdict(document) | place | {"sha256": hashlib.sha256(raw).hexdigest()})
+            rows.append(asdict(work) | place | {"sha256": hashlib.sha256(raw).hexdigest()})
             n_bytes += len(raw)
     table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES).sort_values(KEY)
     if (is_twice := table.duplicated(KEY)).any():
@@ -80,10 +80,10 @@ def read_table(folder: Path) -> "pd.DataFrame":
     return pd.read_parquet(folder / TABLE)
 
 
-def documents(table: "pd.DataFrame") -> Iterator[Document]:
-    """Yield the work in each row of a table of works as a `Document`."""
+def works_in(table: "pd.DataFrame") -> Iterator[Work]:
+    """Yield the work in each row of a table of works."""
     for category, author, work, year in table[[*KEY, "year"]].itertuples(index=False):
-        yield Document(category, author, work, year if isinstance(year, str) else None)
+        yield Work(category, author, work, year if isinstance(year, str) else None)
 
 
 def decade(year: object) -> str:
@@ -92,12 +92,12 @@ def decade(year: object) -> str:
     return f"{match.group()[:3]}0s" if match else MISSING
 
 
-def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, str]]:
+def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Work, str]]:
     """Yield each work of `table` together with its text, whose line ends are not converted."""
     with (folder / TEXT).open("rb") as file:
-        for document, start, size in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
+        for work, start, size in zip(works_in(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
-            yield document, file.read(size).decode()
+            yield work, file.read(size).decode()
 
 
 def read_text(folder: Path) -> str:

@@ -13,7 +13,7 @@ from works import texts_in
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.rule_sets import rule_set
-from bukva.text.collection import Document, documents, read_table, write_collection
+from bukva.text.collection import Work, read_table, works_in, write_collection
 
 ROOT = Path(__file__).parents[3]
 NOTES = rule_set("notes")
@@ -58,9 +58,9 @@ def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
 
 def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
     works = {
-        Document("poems", "Blok", "a", "1908"): "— Да.\r\nNein.\n",
-        Document("poems", "Blok", "b"): "Bonjour",
-        Document("prose", "-", "c", "1863-1869"): " \n  Ночь 1/.😀",
+        Work("poems", "Blok", "a", "1908"): "— Да.\r\nNein.\n",
+        Work("poems", "Blok", "b"): "Bonjour",
+        Work("prose", "-", "c", "1863-1869"): " \n  Ночь 1/.😀",
     }
     write_collection(tmp_path / "raw", works.items())
     report = clean_collection(tmp_path / "raw", tmp_path / "clean")
@@ -85,14 +85,14 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
 
 
 def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
-    works = [(Document("-", "-", "a"), "  To be,\nor not\n"), (Document("-", "-", "b"), "31415\n")]
+    works = [(Work("-", "-", "a"), "  To be,\nor not\n"), (Work("-", "-", "b"), "31415\n")]
     write_collection(tmp_path / "raw", works)  # the line end after digits is no text that is left
-    write_collection(tmp_path / "clean", [(Document("-", "-", "former"), "ж")])
+    write_collection(tmp_path / "clean", [(Work("-", "-", "former"), "ж")])
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
         "params.yaml, clean.rules: 'notes' removes the whole text (rule foreign: 14 characters, "
         "rule delete: 5 characters, rule indentation: 2 characters); use 'none', or another corpus."
     )
-    assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
+    assert [work.work for work in works_in(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]

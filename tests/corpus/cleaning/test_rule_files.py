@@ -19,7 +19,7 @@ from bukva.corpus.cleaning.rule_sets import (
     read_entries,
     rule_set,
 )
-from bukva.text.collection import Document, write_collection
+from bukva.text.collection import Work, write_collection
 
 EXAMPLE = RULES.parents[4] / "rules" / "example.yaml"
 ACTIONS = "drop_lines, delete, replace, normalise, cut_to or cut_from"
@@ -39,7 +39,7 @@ def sentences(tmp_path, content):
 
 
 def chosen(folder, *texts, rules="auto", file="-"):
-    write_collection(folder, [(Document("-", "-", str(i)), text) for i, text in enumerate(texts)])
+    write_collection(folder, [(Work("-", "-", str(i)), text) for i, text in enumerate(texts)])
     return chosen_rules(Clean(rules=rules, file=file), folder)
 
 

@@ -21,7 +21,7 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.corpus.sources import download as sources
 from bukva.corpus.sources.download import registry
 from bukva.corpus.sources.formats import conversion
-from bukva.text.collection import Document
+from bukva.text.collection import Work
 
 
 def noted(target: Path, **params: object) -> list[str]:
@@ -59,10 +59,10 @@ def test_folders_become_category_author_and_work_and_are_counted(source, target,
     monkeypatch.chdir("/")
     summary = get(target, path=Path("books"))  # relative to the project
     assert list(texts_in(target).items()) == [
-        (Document("-", "-", "letter"), "letter.txt"),
-        (Document("Gogol", "cycle", "1"), "Gogol/cycle/1.txt"),
-        (Document("poems", "Blok", "Скифы"), "poems/Blok/Скифы.txt"),
-        (Document("prose", "Blok", "Нос. Том 1", "1901"), "prose/Blok/Нос. Том 1.txt"),
+        (Work("-", "-", "letter"), "letter.txt"),
+        (Work("Gogol", "cycle", "1"), "Gogol/cycle/1.txt"),
+        (Work("poems", "Blok", "Скифы"), "poems/Blok/Скифы.txt"),
+        (Work("prose", "Blok", "Нос. Том 1", "1901"), "prose/Blok/Нос. Том 1.txt"),
     ]
     n_chars, n_bytes = len("".join(names)), len("".join(names).encode())
     expected = {"works": 4, "authors": 2, "categories": 3, "chars": n_chars, "bytes": n_bytes, "works_without_year": 3}
@@ -94,13 +94,14 @@ def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fail
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
     write(source, {f"c/A/{work}.txt": "x" for work in ("one", "a, b", "range", "empty", "none")} | {"c/B/b.txt": "x"})
-    info = 'name,year\none,1863\n"a, b",1900\nrange,1863-1869\nempty,\nno such file,2\nb,1\n"open,4\nshort\n'
+    info = 'name,year\none,1863\n"a, b",1900\nrange,1863-1869\nempty,\nno such file,2\nb,1\nshort\n"open,4\n'
     write(source, {"c/A/info.csv": info, "c/D/info.csv": "name,year\nb,1\n"})
     assert noted(target, path=source) == [  # b is another author's, and D has no works at all
         "Ignored 3 rows of info.csv for works that do not exist: b, b, no such file.",
-        "Ignored 2 rows of info.csv because of errors: open,4, short.",
+        "Ignored 2 rows of info.csv because of errors: books/c/A/info.csv, row 7 (has 1 cells, but the header has 2), "
+        "books/c/A/info.csv, row 8 (has invalid quotes (unexpected end of data)).",
     ]
-    years = {document.work: document.year for document in texts_in(target)}
+    years = {work.work: work.year for work in texts_in(target)}
     expected = {"one": "1863", "a, b": "1900", "range": "1863-1869"}
     assert years == dict.fromkeys(("empty", "none", "b")) | expected
 
@@ -112,8 +113,8 @@ def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, s
     write(source, {"b/info.csv": "name,year\0"})
     detected, unreadable = noted(target, path=source)
     assert detected == f"Read 1 file in a detected encoding (download.encoding): books/info.csv ({encoding})."
-    assert unreadable.startswith("Ignored 1 row of info.csv because of errors: books/b/info.csv: contains NUL")
-    assert [document.year for document in texts_in(target)] == ["1864", "1863"]
+    assert unreadable.startswith("Ignored 1 row of info.csv because of errors: books/b/info.csv (contains NUL")
+    assert [work.year for work in texts_in(target)] == ["1864", "1863"]
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -121,7 +122,7 @@ def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
         paths = {"/b/Vojna%20i%20mir.txt": "Vojna_i_mir", "/a/%2e%2e%2f%2e%2e%2f.txt": "txt", "/": "text"}
         for path, work in paths.items():
             get(target, "url", url=f"{address}{path}?raw=/1", sha256=digest_of(b"x\r\n").hexdigest())
-            assert texts_in(target) == {Document("-", "-", work): "x\r\n"}
+            assert texts_in(target) == {Work("-", "-", work): "x\r\n"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
 )
 def test_the_only_folder_of_an_archive_is_an_author_if_none_is_inside(files, works, said, at, target) -> None:
     notes = noted(target, **at("/books", tar_gz(dict.fromkeys(files.split(), "x"))))
-    assert sorted(document.name for document in texts_in(target)) == works.split()
+    assert sorted(work.name for work in texts_in(target)) == works.split()
     assert bool(said) == any("pack" in note for note in notes)
     assert said in "".join(notes)
 
@@ -154,14 +155,14 @@ def test_a_zip_that_is_a_book_is_one_and_other_zips_are_folders(at, target, tmp_
         (zipped(tmp_path / "f", several), ["1.fb2", "2.fb2.zip"]),
     ):
         noted(target, **at("/download", path.read_bytes()))
-        assert texts_in(target) == {Document("-", "-", name): "раз\n" for name in names}
+        assert texts_in(target) == {Work("-", "-", name): "раз\n" for name in names}
 
 
 def test_names_that_were_guessed_in_an_archive_are_told(at, target, tmp_path) -> None:
     body = zipped(tmp_path / "a.zip", {"12345.txt": "раз"}).read_bytes().replace(b"12345", "Книга".encode("cp866"))
     words = "Guessed the encoding of 1 file name in a zip, because UTF-8 does not fit: Книга.txt (cp866)."
     assert noted(target, **at("/a.zip", body)) == [words]
-    assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
+    assert texts_in(target) == {Work("-", "-", "Книга"): "раз"}
 
 
 def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) -> None:
@@ -229,7 +230,7 @@ def test_an_epub_that_is_a_folder_is_read_as_the_book_that_it_is(source, target,
         (at("/c.tar", tar_gz(parts)), "c.tar"),
     ):
         get(target, **params)
-        assert texts_in(target) == {Document("-", "-", name): "раз\nдва\n"}
+        assert texts_in(target) == {Work("-", "-", name): "раз\nдва\n"}
 
 
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
@@ -241,10 +242,10 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
     assert noted(target, path=source) == [f"{words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
-        Document("-", "Гоголь", "1.epub Нос", "1835"),
-        Document("-", "Гоголь", "Нос.epub", "1835"),
-        Document("-", "Чехов", "2.epub Нос", "1835"),
-        Document("prose", "Чехов", "3.epub Нос", "1900"),
+        Work("-", "Гоголь", "1.epub Нос", "1835"),
+        Work("-", "Гоголь", "Нос.epub", "1835"),
+        Work("-", "Чехов", "2.epub Нос", "1835"),
+        Work("prose", "Чехов", "3.epub Нос", "1900"),
     ]
 
 
@@ -283,7 +284,7 @@ def test_only_the_pinned_folders_of_an_archive_are_read_and_only_with_their_cont
 ) -> None:
     pinned({"README.txt": "not pinned", "letters/x.txt": b"\xff"})
     get(target, "ruslit")
-    assert texts_in(target) == {Document("poems", "Blok", "1"): "раз", Document("prose", "Gogol", "2"): "два"}
+    assert texts_in(target) == {Work("poems", "Blok", "1"): "раз", Work("prose", "Gogol", "2"): "два"}
     shutil.rmtree(target)
     words = r"^r\.tar\.gz, folder poems: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}\. Use the archive"
     for change in ({"poems/Blok/1.txt": "раз\n"}, {"poems/new.txt": "x"}, {"poems/.hidden": ""}):
@@ -332,7 +333,7 @@ def test_files_without_texts_are_told_with_what_they_have_and_info_csv_is_no_tab
         "column 'text'; its columns are: id, author), books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or "
         "<teiCorpus>).",
     ]
-    works = {Document("-", "-", "a", "1900"): "x", Document("-", "Блок", "poems.csv#000000001"): "раз"}
+    works = {Work("-", "-", "a", "1900"): "x", Work("-", "Блок", "poems.csv#000000001"): "раз"}
     assert texts_in(target) == works
     shutil.rmtree(target)
     words = r"local: no file has readable text\. .* 1 file.*metadata\.csv \(has no column 'text'; its columns are: id, "
@@ -349,13 +350,13 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     zipped(source / "два.fb2.zip", {"x.fb2": fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")})
     noted(target, path=source, extensions=[".c"])
     assert texts_in(target) == {
-        Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
-        Document("-", "-", "c.HTML"): "раз\n",
-        Document("-", "-", "posts.jsonl#000000001"): "один",
-        Document("c", "А", "posts.jsonl#000000002", "1900"): "два",
-        Document("-", "Poe", "raven.md", "1845"): "Bells\n",
-        Document("-", "Poe", "raven.c", "1845"): "1",
-        Document("-", "Poe", "raven", "1845"): "Nevermore.\n",
+        Work("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
+        Work("-", "-", "c.HTML"): "раз\n",
+        Work("-", "-", "posts.jsonl#000000001"): "один",
+        Work("c", "А", "posts.jsonl#000000002", "1900"): "два",
+        Work("-", "Poe", "raven.md", "1845"): "Bells\n",
+        Work("-", "Poe", "raven.c", "1845"): "1",
+        Work("-", "Poe", "raven", "1845"): "Nevermore.\n",
     }
 
 
@@ -363,7 +364,7 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     write(source, {"good.txt": "да", "empty.txt": " \n", "empty.html": "<p></p>", "bad.epub": b"PK"})
     write(source, {"bad.parquet": b"PAR1", "c.jpg": b"\xff", "locked/a.TXT": "нет", "garbage.txt": GARBAGE})
     write(source, {".b.txt": "нет", ".git/c.txt": "нет", "~$a.docx": "нет"})
-    write(source, {"Makefile": "", "info.csv": "", "e.jpg": ""})
+    write(source, {"Makefile": "", "e.jpg": ""})
     jsonl(source / "rows.jsonl", [{"text": "раз"}, "{", {"text": ""}, {"text": "два"}])
     notes: list[str] = []
     summary = get(target, path=source, note=notes.append)

@@ -18,7 +18,7 @@ from downloads import get
 from works import texts_in
 
 from bukva.core.errors import BukvaError
-from bukva.text.collection import Document
+from bukva.text.collection import Work
 
 COMMIT, NEWEST = "a" * 40, "b" * 40
 API, FILES = "/api/datasets/owner/name", f"/datasets/owner/name/resolve/{COMMIT}/"
@@ -102,9 +102,9 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
     hub.lfs = {"data/train-0.parquet"}
     fetch(target)
     assert texts_in(target) == {
-        Document("-", "-", "data/train-0.parquet#000000001"): "раз",
-        Document("-", "-", "data/train-0.parquet#000000002"): "два",
-        Document("-", "-", "docs/note 1"): "ж",
+        Work("-", "-", "data/train-0.parquet#000000001"): "раз",
+        Work("-", "-", "data/train-0.parquet#000000002"): "два",
+        Work("-", "-", "docs/note 1"): "ж",
     }
     assert sorted(path.name for path in target.iterdir()) == ["documents.parquet", "text.txt"]
     assert not [path for _, path, _ in hub.requests if "model.bin" in path or "README" in path or "evil" in path]

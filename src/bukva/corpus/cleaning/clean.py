@@ -13,7 +13,7 @@ from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar
 from bukva.corpus.cleaning.rules import Record, RuleSet
 from bukva.text.characters import code_points
-from bukva.text.collection import Document, read_table, read_texts, write_collection
+from bukva.text.collection import Work, read_table, read_texts, write_collection
 
 OPENINGS = 3  # maximum number of works whose first words the report keeps, because they can serve as prompts
 OPENING_CHARS = 30  # maximum number of characters of such first words
@@ -21,13 +21,13 @@ ALPHABET = 300  # maximum number of different characters that the report lists
 MOSTLY_CUT = 0.5  # the report lists works with a larger fraction of text outside their start and end marks
 
 
-def cleaned_works(raw: Path, rules: RuleSet, record: Record, shown: str) -> Iterator[tuple[Document, str, str]]:
+def cleaned_works(raw: Path, rules: RuleSet, record: Record, shown: str) -> Iterator[tuple[Work, str, str]]:
     """Yield each work of a collection with its text before and after cleaning, and show the progress named `shown`."""
     table = read_table(raw)
     with progress_bar(shown, int(table["chars"].sum())) as show:
-        for document, text in read_texts(raw, table):
-            record.begin(document.name)
-            yield document, text, rules.clean(text, record)
+        for work, text in read_texts(raw, table):
+            record.begin(work.name)
+            yield work, text, rules.clean(text, record)
             show(len(text))
 
 
@@ -43,18 +43,18 @@ def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str) -> dict[
     openings: list[str] = []
     mostly_cut: dict[str, float] = {}
 
-    def works() -> Iterator[tuple[Document, str]]:
+    def works() -> Iterator[tuple[Work, str]]:
         cut_before = 0
-        for document, text, cleaned in cleaned_works(raw, rules, record, "clean"):
+        for work, text, cleaned in cleaned_works(raw, rules, record, "clean"):
             counts.update(char_counts(cleaned))
             cut = sum(record.counts[rule.name]["chars"] for rule in rules.cuts)
             if cut - cut_before > MOSTLY_CUT * len(text):
-                mostly_cut[document.name] = round((cut - cut_before) / len(text), 4)
+                mostly_cut[work.name] = round((cut - cut_before) / len(text), 4)
             cut_before = cut
             opening = _opening(cleaned[: 100 * OPENING_CHARS])
             if opening and len(openings) < OPENINGS and opening not in openings:
                 openings.append(opening)
-            yield document, cleaned
+            yield work, cleaned
 
     with atomic_folder(target) as folder:
         table = write_collection(folder, works())

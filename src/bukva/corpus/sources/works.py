@@ -3,13 +3,13 @@
 Everything that is left out or guessed is counted, for metrics and for messages to the user.
 """
 
-import csv
 import itertools
 import os
 import stat
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
@@ -21,9 +21,10 @@ from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.books import is_epub, read_epub
 from bukva.corpus.sources.formats.encodings import BOM
-from bukva.text.collection import MISSING, Document
+from bukva.corpus.sources.formats.tables import read_csv
+from bukva.text.collection import MISSING, Work
 
-Texts = Iterator[tuple[Document, str]]
+Texts = Iterator[tuple[Work, str]]
 MISNAMED = "files_misnamed"
 INFO = "info.csv"  # gives the years of the works in its folder; years are optional, so errors in it are only counted
 UNREADABLE = "cannot be read. Check its permissions"
@@ -119,7 +120,7 @@ class Reading:
         else:  # a zipped book exceeds a limit of archives.py
             self.add("files_unreadable", str(error))
 
-    def check_is_new(self, work: Document, display_name: str) -> None:
+    def check_is_new(self, work: Work, display_name: str) -> None:
         """Raise a ParamsError if another file contains a work of this name."""
         name = work.category, work.author, work.work
         if other := self._places.get(name):
@@ -167,13 +168,13 @@ def texts_at(path: str, reading: Reading) -> Texts:
 
 def texts_of_file(file: Path, display_name: str, reading: Reading, read: Reader | None = None) -> Texts:
     """Yield the texts of a corpus that is a single file. A file of unknown type is read as plain text."""
-    document = _document(PurePosixPath(display_name).name, display_name)
+    work = _work_at(PurePosixPath(display_name).name, display_name)
     read = read or reading.reader(file) or read_plain
-    return _texts_in_file(reading.text_file(file, display_name), reading, read, document, document.work)
+    return _texts_in_file(reading.text_file(file, display_name), reading, read, work, work.work)
 
 
-def _texts_in_file(file: TextFile, reading: Reading, read: Reader, document: Document, path: str) -> Texts:
-    """Yield each text in a file, which has the `path` in the corpus and the `document` by this path and info.csv."""
+def _texts_in_file(file: TextFile, reading: Reading, read: Reader, work: Work, path: str) -> Texts:
+    """Yield each text in a file, which has the `path` in the corpus and is `work` by this path and info.csv."""
     name, text = file.display_name, None
     try:
         for text in read(file):
@@ -187,11 +188,11 @@ def _texts_in_file(file: TextFile, reading: Reading, read: Reader, document: Doc
             if not content.strip():
                 reading.leave_out(BadTextError(text_name, *EMPTY))
                 continue
-            own = _document_of(text, document, path)
+            own = _work_of(text, work, path)
             reading.check_is_new(own, text_name)
             yield own, content
-            if not text.row and own != document:
-                changes = zip(vars(own).values(), vars(document).values(), strict=True)
+            if not text.row and own != work:
+                changes = zip(vars(own).values(), vars(work).values(), strict=True)
                 added = (str(now).removeprefix(f"{was} ") for now, was in changes if now != was)
                 reading.add("files_with_names_inside", f"{printable(name)} ({', '.join(added)})")
         if text is None:  # a table without rows
@@ -210,15 +211,16 @@ def _misnamed(file: TextFile) -> BadTextError | None:
     return BadTextError(file.display_name, f"its content is {real}", "Give it this extension or convert it", MISNAMED)
 
 
-def _document_of(text: Text, file: Document, path: str) -> Document:
+def _work_of(text: Text, file: Work, path: str) -> Work:
+    """Return the work of a text, by what the text itself says and by the path and info.csv of its file."""
     if text.row:
         # if a row replaces author or category, its name has the whole path, or two works could have the same name
-        work = path if text.author or text.category else file.work
-        work = f"{work}#{text.row:09} {text.title}"  # zeros, so that names sort in the order of rows
+        name = path if text.author or text.category else file.work
+        name = f"{name}#{text.row:09} {text.title}"  # zeros, so that names sort in the order of rows
         author, category = text.author or file.author, text.category or file.category
-        return Document(category, author, work.rstrip(), text.year or file.year)
+        return Work(category, author, name.rstrip(), text.year or file.year)
     title = "" if nfc(text.title).casefold() in nfc(file.work).casefold() else text.title
-    return Document(
+    return Work(
         file.category if file.category != MISSING else text.category or MISSING,
         file.author if file.author != MISSING else text.author or MISSING,
         f"{file.work} {title}".rstrip(),
@@ -254,12 +256,12 @@ def texts_in_folder(
         if reader := reading.reader(file):
             present.add(key)
             try:
-                document = _document(path, file_name, years.get(key), levels)
+                work = _work_at(path, file_name, years.get(key), levels)
             except BadTextError as error:
                 reading.leave_out(error)
             else:
                 text_file = reading.text_file(file, file_name, encodings.get(path, ""))
-                works.append(_texts_in_file(text_file, reading, reader, document, path))
+                works.append(_texts_in_file(text_file, reading, reader, work, path))
         elif command := conversion(file_name):
             reading.add("files_to_convert", printable(f"{file_name} ({command})"), file_type=file.suffix.lower())
         else:
@@ -279,21 +281,15 @@ def _stem(path: Path) -> str:
 
 def _years(info: TextFile, reading: Reading) -> dict[str, str | None]:
     """Read an info.csv, and return the year of each work, by the name of the work."""
-    try:
-        lines = [line for line in info.text().splitlines() if line.strip()]
-        delimiter = max(",;\t", key=lines[0].count) if lines else ","
-        records = (next(csv.reader([line], delimiter=delimiter)) for line in lines)
-        header, *rows = [[cell.strip() for cell in record] for record in records] or [[]]
-    except (BadTextError, csv.Error) as error:
-        reading.add("info_rows_unreadable", str(error))
-        return {}
     years = {}
-    for row in rows:
-        entry = dict(zip(header, row, strict=False))
-        if len(row) == len(header) and {"name", "year"} <= entry.keys():
-            years[nfc(entry["name"])] = entry["year"] or None
-        else:
-            reading.add("info_rows_unreadable", ", ".join(row))
+    try:
+        for row in read_csv(replace(info, column="name")):
+            if isinstance(row, BadTextError):
+                reading.add("info_rows_unreadable", row.name, row.why)
+            else:
+                years[nfc(row.content.strip())] = row.year or None
+    except BadTextError as error:
+        reading.add("info_rows_unreadable", error.name, error.why)
     return years
 
 
@@ -313,22 +309,18 @@ def files_in(root: Path) -> Iterator[Path]:
         yield from sorted(Path(folder, name) for name in files if not name.startswith((".", "~$")))
 
 
-def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
+def _work_at(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Work:
     """Return category, author, name and year of the work at `path`."""
-    _check_name(path, display_name)
-    parts = PurePosixPath(path).parts
-    name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
-    if not levels:
-        return Document(MISSING, MISSING, "/".join((*parts[:-1], name)), year)
-    category, author, *work = (MISSING,) * (3 - len(parts)) + (*parts[:-1], name)
-    return Document(category, author, "/".join(work), year)
-
-
-def _check_name(path: str, display_name: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
         raise BadTextError(display_name, "the file name is not UTF-8", "Rename the file") from None
+    parts = PurePosixPath(path).parts
+    name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
+    if not levels:
+        return Work(MISSING, MISSING, "/".join((*parts[:-1], name)), year)
+    category, author, *work = (MISSING,) * (3 - len(parts)) + (*parts[:-1], name)
+    return Work(category, author, "/".join(work), year)
 
 
 def check_for_dvc(key: str, path: str) -> None:
