@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
+from bukva.corpus.sources.encodings import BadEncodingError, decode, detect_encoding
 
 # language and encodings -> story
 STORIES = {

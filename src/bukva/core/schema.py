@@ -46,7 +46,7 @@ TOKENIZERS = _keys_of("TOKENIZERS", PACKAGE / "text/tokenizers.py")
 NORMS = _keys_of("NORMS", PACKAGE / "models/gpt.py")
 ACTIVATIONS = _keys_of("ACTIVATIONS", PACKAGE / "models/gpt.py")
 
-# corpus/sources/formats/encodings.py guesses among most of these
+# corpus/sources/encodings.py guesses among most of these
 ENCODINGS = (
     "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",

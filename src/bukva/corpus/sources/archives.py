@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from bukva.core.errors import DISK, BukvaError
+from bukva.corpus.sources.encodings import guessed_encoding
 
 MAX_BYTES = 4 << 30  # far above what a corpus for one machine needs, and far below the size of a disk
 MAX_ENTRIES = 100_000
@@ -163,15 +164,8 @@ def _undeclared_names(zipped: zipfile.ZipFile) -> list[str]:
 
 def _encoding_of(names: list[str]) -> str:
     """Return the most probable encoding of file names that zipfile has decoded as cp437."""
-    import chardet
-
     raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")  # it has a character for every byte
-    matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
-    for match in matches:
-        with contextlib.suppress(UnicodeDecodeError):
-            raw.decode(encoding := match["encoding"] or "cp437")
-            return encoding
-    return "cp437"
+    return guessed_encoding(raw, raw, NAME_ENCODINGS) or "cp437"
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:

@@ -17,10 +17,10 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import resolve_existing
 from bukva.core.messages import one_or_another, shorten
 from bukva.core.words import count
+from bukva.corpus.sources.encodings import BOM
 from bukva.corpus.sources.formats import READERS, conversion, real_extension
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.books import is_epub, read_epub
-from bukva.corpus.sources.formats.encodings import BOM
 from bukva.corpus.sources.formats.tables import read_csv
 from bukva.text.collection import MISSING, Work
 

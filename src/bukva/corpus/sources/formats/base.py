@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
+from bukva.corpus.sources.encodings import BadEncodingError, decode, detect_encoding
 
 NO_TEXTS = "files_not_texts"  # `kind` of the error for a file whose content shows that it is not meant to contain texts
 MAX_METADATA_CHARS = 100  # maximum length of a title, author or year

@@ -19,8 +19,8 @@ from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
 from bukva.corpus.sources.archives import DAMAGED, opened_zip
+from bukva.corpus.sources.encodings import BadEncodingError, decode, detect_encoding
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Text, TextFile, metadata_value, short, year_of
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 from bukva.corpus.sources.formats.pages import LineCollector, html_text
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from bukva.corpus.sources.encodings import NUL
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Text, TextFile, metadata_value, short
-from bukva.corpus.sources.formats.encodings import NUL
 
 METADATA_COLUMNS = ("title", "work", "author", "category", "year")
 DELIMITERS = ",;\t|"

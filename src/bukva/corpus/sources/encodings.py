@@ -1,10 +1,10 @@
-"""Decode files, and detect their encodings. A detected encoding is verified on all bytes of the file."""
+"""Decode files, and detect the encodings of files and file names. A detected encoding fits all bytes."""
 
 import codecs
 import contextlib
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from bukva.core.schema import ENCODINGS
 
@@ -88,7 +88,7 @@ def detect_encoding(raw: bytes) -> str:
         n_damaged = text.count("\ufffd")
         if sum(not char.isascii() for char in text) > 3 * n_damaged:
             raise BadEncodingError(f"{error}, but the text around it is") from None
-        if encoding := _first_valid(raw, _guesses(sample)):
+        if encoding := guessed_encoding(raw, sample, (*GUESSED, *SUPERSETS)):
             return encoding
         raise BadEncodingError(f"{error}, and no other encoding fits the whole file") from None
     escaped = [name for escape, encodings in ESCAPED.items() if escape in raw for name in encodings]
@@ -109,15 +109,14 @@ def _sample(raw: bytes) -> bytes:
     return sample
 
 
-def _guesses(sample: bytes) -> Iterator[str]:
-    """Yield the encodings that a sample may have, the most probable first."""
+def guessed_encoding(raw: bytes, sample: bytes, among: Collection[str]) -> str:
+    """Return the most probable encoding of a sample, among those in which all bytes of `raw` are valid, or ""."""
     import chardet
 
     sample = b"\n" + sample  # or chardet would mistake a text that begins with BM or MZ for an image or a program
-    among = (*GUESSED, *SUPERSETS)
-    for match in chardet.detect_all(sample, include_encodings=among, compat_names=False, ignore_threshold=True):
-        if name := match["encoding"]:
-            yield SUPERSETS.get(name, name)
+    matches = chardet.detect_all(sample, include_encodings=among, compat_names=False, ignore_threshold=True)
+    names = [name for match in matches if (name := match["encoding"])]
+    return _first_valid(raw, (SUPERSETS.get(name, name) for name in names))
 
 
 def _first_valid(raw: bytes, encodings: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from languages import PAIRS, STORY, encoded, is_read
 
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
+from bukva.corpus.sources.encodings import BadEncodingError, decode, detect_encoding
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна и смотрел на дорогу.\n" * 7
 
