@@ -12,7 +12,7 @@ from bukva.core.files import read_json
 from bukva.core.progress import duration
 from bukva.project.lock import read_lock
 from bukva.project.stages import stages, trained_models
-from bukva.report.terminal import percent
+from bukva.scoring.metrics import METRICS
 from bukva.scoring.rows import rows_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_a_row_of_scores_is_that_of_the_reference(row):
     label, *shown = row
     [found] = [each for each in rows_of(recorded()["baseline"]["scores"], trained_models()) if each.label == label]
     bits = [f"{found.bits[split]:.3f}" if split in found.bits else "" for split in SPLITS]
-    assert shown == [*bits, percent(found.accuracy)]
+    assert shown == [*bits, METRICS["accuracy"].show(found.metrics.get("accuracy"))]
 
 
 def test_what_the_gpt_is_better_by_is_that_of_the_reference():

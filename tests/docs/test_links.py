@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
 from imports import ROOT, modules
 from pages import DEV, PAGES, each_page, parameters, text
 from sqlalchemy.engine import make_url
 
+from bukva.corpus.sources.formats import READERS
 from bukva.project.stages import paths
+from bukva.scoring.metrics import METRICS
 
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
@@ -58,6 +61,14 @@ def test_a_named_module_exists(page, item):
 @each_page(re.compile(r"-m (stages\.[a-z_]+)").findall)
 def test_a_named_stage_has_its_script(page, item):
     assert item in modules(), item
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [("text-reference.md", READERS), ("glossary.md", [f"| {metric.label}" for metric in METRICS.values()])],
+)
+def test_a_page_has_each_member_of_a_table_of_the_code(page, names):
+    assert [name for name in names if name not in text(ROOT / "docs" / page)] == []
 
 
 def test_every_package_is_in_the_table_of_the_architecture():

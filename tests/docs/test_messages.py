@@ -10,16 +10,9 @@ import typer
 from docs.test_commands import parse
 from imports import ROOT, modules
 
-from bukva.corpus.sources.formats import READERS
-
 COMMAND = r"(?:bukva|dvc|make) [a-z][^`\n]*"
 RECOMMENDED = re.compile(rf"`({COMMAND})`|\A({COMMAND})(?<![.)])\Z|(?:run|use|:) ({COMMAND}?)(?:[.;,):]+(?: |\Z)|\Z)")
 NAME = re.compile(r"[a-z][a-z-]*")
-
-
-def test_each_file_type_that_is_read_is_in_the_reference():
-    page = (ROOT / "docs/text-reference.md").read_text(encoding="utf-8")
-    assert [extension for extension in READERS if extension not in page] == []
 
 
 def messages(source):

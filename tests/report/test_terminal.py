@@ -61,16 +61,6 @@ def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt_and_all_baselines_
     assert any(label.startswith("ppmd (") and label.endswith("adaptive)") for label in labels)
 
 
-def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
-    gpt = SCORES["gpt"] | {"val": {"bits_per_char": 2.5, "accuracy": 0.4912}}
-    bigram = SCORES["bigram"] | {"val": {"bits_per_char": 3.5, "accuracy": 0.31}}
-    scores = SCORES | {"gpt": gpt, "bigram": bigram, "counted_accuracy": {"bigram_exact": 0.32}}
-    header, rows = table(scores)
-    assert header[-1] == "accuracy (val)"
-    assert [row[-1] for row in rows] == ["31.0 %", "", "49.1 %"]
-    assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of characters of val.")
-
-
 def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting_and_the_bigram():
     assert headline(SCORES) == (
         "The GPT needs 2.500 bits per character on val: it is as uncertain as a uniform guess among 5.7 "

@@ -15,31 +15,48 @@ from bukva.evaluation.compressors import COMPRESSORS
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_gpt import NgramGPT
-from bukva.models.ngrams.counts import bits_of_train, count_pairs, scorers
+from bukva.models.ngrams.counts import bits_of_train, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.project.stages import trained_models
+from bukva.report.sections import score_cards
+from bukva.report.terminal import headline as sentences
+from bukva.report.terminal import table
 from bukva.scoring import scores as module
 from bukva.scoring import window_rule
-from bukva.scoring.scores import counted_accuracy, evaluate, headline, sampled, value_of_context
+from bukva.scoring.metrics import METRICS, Metric
+from bukva.scoring.rows import rows_of
+from bukva.scoring.scores import counted_scores, evaluate, headline, sampled, value_of_context
 from bukva.scoring.window_rule import evenly_spaced, nats_of, nats_of_passages
-from bukva.text.held_out import HeldOut
+from bukva.text.held_out import HeldOut, Passage
 from bukva.text.tokenizers import CharTokenizer
 
-V, T = 5, 6
-TOKENIZER = CharTokenizer(list("абвгд"))
+V, T = 8, 6
+TOKENIZER = CharTokenizer(list("абвгдежз"))
 WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
 PARAMS = Evaluate(short_context=2)
+# Name of a metric of METRICS -> its formula, from the (n, V) losses in nats of all possible ids, the (n,) ids that
+# followed, and the numbers of characters of the works, which are those of the ids.
+ORACLES = {"accuracy": lambda losses, ids, _: np.mean([np.argmin(losses[i]) == ids[i] for i in range(len(ids))])}
+
+
+def baselines(text):
+    return score_baselines(text, KneserNey.count(text.splits["train"], len(text.tokenizer), 4), compress(text))
 
 
 def evaluated(models, text, params=PARAMS):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
-    ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, params, score_baselines(text, ngrams, compress(text)))
+    return evaluate(models, text, params, baselines(text))
 
 
-def text(*names):
+def text(*names, learnable=True):
+    """Random text; in a learnable one, every second id is one of two that depend on the id before it."""
     names, splits = names or tuple(WORKS), {}
     for i, name in enumerate(names):
-        splits[name] = np.random.default_rng(i).integers(V, size=sum(WORKS[name])).astype(np.uint8)
+        rng = np.random.default_rng(i)
+        ids = rng.integers(V, size=sum(WORKS[name]))
+        if learnable:
+            ids[1::2] = (ids[::2][: len(ids) // 2] * 2 + rng.integers(2, size=len(ids) // 2)) % V
+        splits[name] = ids.astype(np.uint8)
     return HeldOut(splits, {name: np.array(WORKS[name]) for name in names}, TOKENIZER)
 
 
@@ -56,67 +73,104 @@ def scores():
     return evaluated(models(), text())
 
 
-def test_scores_are_means_over_all_characters(scores):
-    table = scores.table
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("train", "val")])
+def test_scores_are_means_over_all_characters_and_the_headline_is_that_of_the_models_and_the_best_n_gram(names):
+    found, splits, means = evaluated(models(), text(*names)), names[1:], {}
+    for name in ("gpt", "bigram", "ngram_3", "ngram_4"):
+        means[name] = {split: found.nats[name][split].mean(dtype=np.float64) for split in splits}
     for name in ("bigram", "gpt"):
-        for split, chars in (("val", 210), ("test", 96)):
-            fields, nats = table[name][split], scores.nats[name][split].mean(dtype=np.float64)
-            assert fields.keys() == {"nats_per_char", "bits_per_char", "bits_per_byte", "chars", "accuracy"}
-            assert (fields["nats_per_char"], fields["chars"]) == (nats, chars)
-    assert table["bigram"]["train"]["chars"] == 3999
-    assert 211 <= table["gpt"]["train"]["chars"] < 300  # as much as val has
-    assert table["baselines"]["train"] == bits_of_train(text().splits["train"], V)
-    assert table["baselines"]["val"]["uniform"] == math.log2(V)
-
-
-def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(scores):
-    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.nats[name]["val"].mean())
-    found = headline(scores.table, ["gpt", "bigram"])
-    assert list(found) == ["gpt", "bigram", "counted"]
+        assert list(found.table[name]) == list(names)
+        for split in splits:
+            fields = found.table[name][split]
+            assert [*fields] == ["nats_per_char", "bits_per_char", "bits_per_byte", "chars", *METRICS]
+            assert (fields["nats_per_char"], fields["chars"]) == (means[name][split], sum(WORKS[split]) - 1)
+    assert found.table["bigram"]["train"]["chars"] == 3999
+    assert 211 <= found.table["gpt"]["train"]["chars"] < 300  # as much as val has
+    assert found.table["baselines"]["train"] == bits_of_train(text().splits["train"], V)
+    assert found.table["baselines"]["val"]["uniform"] == math.log2(V)
+    assert [*found.table["context"]] == [*splits]
+    best = min(("ngram_3", "ngram_4"), key=lambda name: means[name]["val"])
+    head = headline(found.table, ["gpt", "bigram"])
+    assert [*head] == ["gpt", "bigram", "counted"]
     for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
-        means = {split: nats.mean(dtype=np.float64) / np.log(2) for split, nats in scores.nats[name].items()}
-        accuracy = {} if key == "counted" else {"accuracy": scores.table[key]["val"]["accuracy"]}
-        assert found[key] == pytest.approx(means | accuracy)
-        assert list(found[key]) == ["val", "test", *accuracy]
+        metrics = {} if key == "counted" else {metric: found.table[name]["val"][metric] for metric in METRICS}
+        assert head[key] == pytest.approx({split: nats / np.log(2) for split, nats in means[name].items()} | metrics)
+        assert [*head[key]] == [*splits, *metrics]
 
 
-def test_a_split_of_fraction_zero_is_absent():
-    found = evaluated(models(), text("train", "val"))
-    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
-    assert [list(scores) for scores in headline(found.table, ["gpt"]).values()] == [["val", "accuracy"], ["val"]]
-
-
-def own_texts(held_out):
-    """The ids of each work in all splits, and where the first of them in the last split is that is scored."""
+def own_texts(held_out, split):
+    """The ids of each work up to the end of a split, and where the first of them is that is scored in this split."""
+    names = [*held_out.splits][: [*held_out.splits].index(split) + 1]
     for work in range(3):
-        parts = [np.split(ids, np.cumsum(WORKS[name]))[work] for name, ids in held_out.splits.items()]
+        parts = [np.split(held_out.splits[name], np.cumsum(WORKS[name]))[work] for name in names]
         yield np.concatenate(parts), sum(map(len, parts[:-1])) + (work == 0)
 
 
-def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
+@pytest.mark.parametrize(("split", "at_once"), [("val", 2**22), ("val", 7 * V), ("test", 2**22)])
+def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores, split, at_once, monkeypatch):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
-    held_out, (learned, gpt) = text(), models().values()
-    train = held_out.splits["train"]
+    held_out, (learned, gpt), train = text(), models().values(), text().splits["train"]
     bigram, ngrams = scorers(train, V)["bigram_exact"], KneserNey.count(train, V, 4)
-    expected, right, bigram_right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0, 0
-    for own, start in own_texts(held_out):
+    losses, ids, chars = {"gpt": [], "bigram": [], "bigram_exact": [], "ngram_4": [], "ngram_3": []}, [], []
+    for own, start in own_texts(held_out, split):
+        chars.append(len(own) - start)
         for i in range(start, len(own)):
             # windows move by 3; the first one begins 4 characters before the first that is scored
             first = start - 4 + 3 * max(0, -(-(i - start + 4 - T) // 3))
             window = torch.from_numpy(own[max(first, 0) : i].astype(np.int64))[None]
-            logits = gpt(window)[0, -1]
-            expected["gpt"].append(-logits.log_softmax(-1)[int(own[i])].item())
-            right += int(logits.argmax() == own[i])
-            bigram_right += int(learned(window[:, -1:])[0, -1].argmax() == own[i])
-            expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
-            expected["ngram_4"].append(ngrams.nats_by_order(own[i - 3 : i + 1], [4])[4][-1])
-    for name, nats in expected.items():
-        np.testing.assert_allclose(scores.nats[name]["test"], nats, rtol=1e-4, err_msg=name)
-        if name != "gpt":
-            bits = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
-            assert scores.table["baselines"]["test"][name] == pytest.approx(bits)
-    accuracy = [scores.table[name]["test"]["accuracy"] for name in ("gpt", "bigram")]
-    assert accuracy == pytest.approx([right / 96, bigram_right / 96])
+            for name, model, seen in (("gpt", gpt, window), ("bigram", learned, window[:, -1:])):
+                losses[name].append(-model(seen)[0, -1].log_softmax(-1).detach().numpy())
+            texts = [np.append(own[max(0, i - 3) : i], v).astype(np.uint8) for v in range(V)]
+            losses["bigram_exact"].append(np.array([bigram(each[-2:])[0] for each in texts]))
+            for order in (3, 4):
+                each = [ngrams.nats_by_order(each[-order:], [order])[order][-1] for each in texts]
+                losses[f"ngram_{order}"].append(np.array(each))
+            ids.append(own[i])
+    for name, rows in losses.items():
+        nats = np.array(rows)[np.arange(len(ids)), ids]
+        np.testing.assert_allclose(scores.nats[name][split], nats, rtol=1e-4, err_msg=name)
+        if name not in models():
+            assert scores.table["baselines"][split][name] == pytest.approx(nats.mean() / math.log(2))
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    found, best = counted_scores(held_out, baselines(held_out)), scores.table["best_counted"]
+    assert found == {key: scores.table[key] for key in scores.table if key.startswith("counted_")}
+    assert METRICS.keys() == ORACLES.keys(), "a metric has no formula here"
+    for metric, of_text in ORACLES.items():
+        expected = {name: of_text(np.array(rows), np.array(ids), chars) for name, rows in losses.items()}
+        assert {name: scores.table[name][split][metric] for name in models()} == pytest.approx(
+            {name: expected[name] for name in models()}
+        )
+        if split == "val":
+            assert found[f"counted_{metric}"] == pytest.approx(
+                {each: expected[each] for each in ("bigram_exact", best)}
+            )
+
+
+def test_n_grams_of_a_long_val_are_not_asked_for_their_predictions(monkeypatch):
+    monkeypatch.setattr(module, "MAX_SCORED_IDS", 100)
+    assert [*counted_scores(text(), baselines(text()))["counted_accuracy"]] == ["bigram_exact"]
+
+
+def test_an_entry_of_the_table_is_all_that_a_new_score_needs(monkeypatch):
+    planted = {"label": "p", "unit": "things", "digits": 2, "meaning": "is the number of things"}
+    monkeypatch.setitem(METRICS, "five", Metric(**planted, of_logits=lambda _, ids: (ids >= 0) * 5.0))
+    monkeypatch.setitem(METRICS, "works", Metric(**planted, of_losses=lambda nats, chars: len(nats) / len(chars)))
+    expected = {"five": 5.0, "works": 70.0}
+    found = evaluated(models(), text())
+    assert expected.items() <= found.table["gpt"]["test"].items() | found.table["gpt"]["val"].items()
+    assert expected.items() <= headline(found.table, ["gpt"])["gpt"].items()
+    for row in rows_of(found.table, trained_models()):
+        if row.key in ("bigram", "gpt", "bigram_exact", found.table["best_counted"]):
+            assert expected.items() <= row.metrics.items(), row.key
+    header, rows = table(found.table)
+    assert header[-2:] == ["p (val)", "p (val)"]
+    assert [row[-2:] for row in rows] == [["5.00 things", "70.00 things"]] * 3
+    assert table(found.table, everything=True)[1][-3][-2:] == ["", ""]  # a compressor
+    assert sentences(found.table).endswith(
+        " 5.00 things is the number of things. 70.00 things is the number of things."
+    )
+    cards = score_cards("Score", 2.0, "", headline(found.table, ["gpt"])["gpt"])
+    assert ("P", "70.00 things", "is the number of things", "") in cards
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -125,7 +179,7 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work(count
     all_models = with_memory(held_out.splits["train"]) if counts else models()
     gpt = all_models["gpt"]
     nats = []
-    for own, start in own_texts(held_out):
+    for own, start in own_texts(held_out, "val"):
         for i in range(start, len(own)):
             window = torch.from_numpy(own[i - 2 : i].astype(np.int64))[None]
             nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
@@ -162,7 +216,7 @@ def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_i
 
 def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     """Nothing can be learned from these ids: a score of train far below that of val would be that of its answers."""
-    held_out = text()
+    held_out = text(learnable=False)
     gpt, train = with_memory(held_out.splits["train"])["gpt"], held_out.splits["train"]
     torch.nn.init.zeros_(gpt.lm_head.weight)
     honest, seen = (float(nats_of(gpt, train, T, 3, of_train=of_train).mean()) for of_train in (True, False))
@@ -185,7 +239,7 @@ def test_of_a_long_train_at_most_so_much_is_scored_and_samples_are_named(scores,
 
 
 def test_the_text_of_test_changes_no_score_of_val():
-    held_out, other = text(), text()
+    held_out, other = text(learnable=False), text(learnable=False)
     other.splits["test"] = other.splits["train"][:97]  # which the longest n-grams know by heart
     one, two = (evaluated(with_memory(each.splits["train"]), each) for each in (held_out, other))
     assert one.table["best_counted"] == two.table["best_counted"] == "ngram_3"
@@ -225,72 +279,29 @@ def test_the_same_characters_of_each_work_are_scored_all_but_the_first_of_the_sp
         assert texts[kind].describe()["text"][split] == sha256(text.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_bits_are_those_of_all_ids_over_all_characters_and_over_all_their_bytes(texts, of_kinds, split):
+def test_bits_are_those_of_all_ids_over_all_characters_and_over_all_their_bytes(texts, of_kinds):
     """The oracle: one forward pass of the bigram, which has no windows."""
-    text = texts["char"].tokenizer.decode(texts["char"].splits[split])[1:]
+    units, compressed = [], []
     for kind, (found, bigram) in of_kinds.items():
-        bits = 0.0
-        for passage in texts[kind].passages(split, 1):
-            ids = torch.from_numpy(passage.ids.astype(np.int64))
-            logits = bigram(ids[None, :-1])[0].detach().double()
-            bits += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum")) / np.log(2)
-        fields = found.table["bigram"][split]
-        assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-5)
-        assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-5), kind
-        uniform = np.log2(len(texts[kind].tokenizer)) * len(texts[kind].splits[split]) / (len(text) + 1)
-        assert found.table["baselines"][split]["uniform"] == pytest.approx(uniform)
-        assert {name: len(nats[split]) for name, nats in found.nats.items()} == dict.fromkeys(found.nats, len(text))
-
-
-def test_train_is_scored_by_its_characters(texts, of_kinds):
-    for kind, (found, bigram) in of_kinds.items():
-        ids, tokenizer = texts[kind].splits["train"], texts[kind].tokenizer
-        chars = len(tokenizer.decode(ids)) - 1
-        nats = nats_of(bigram, ids, T, 3).sum(dtype=np.float64)
-        assert found.table["bigram"]["train"]["nats_per_char"] == pytest.approx(nats / chars, rel=1e-5)
-        per_id = bits_of_train(ids, len(tokenizer))["unigram"]
-        unigram = per_id * (len(ids) - 1) / chars
-        assert found.table["baselines"]["train"]["unigram"] == pytest.approx(unigram, rel=1e-9)
-
-
-def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named(of_kinds):
-    tables = {kind: found.table for kind, (found, _) in of_kinds.items()}
-    assert [tables[kind]["window"]["unit"] for kind in KINDS] == ["character", "byte", "token"]
-    for split in ("val", "test"):
-        compressed = [[table["baselines"][split][name] for name in COMPRESSORS] for table in tables.values()]
-        assert compressed[0] == compressed[1] == compressed[2]
-
-
-ORDER = 4
-
-
-@pytest.fixture
-def predictable():
-    """Text in which one id often follows another, in three works."""
-    rng, splits = np.random.default_rng(1), {}
-    for split, n in (("train", 3000), ("val", 211)):
-        ids = rng.integers(V, size=n)
-        ids[1::2] = (ids[::2][: n // 2] * 2 + rng.integers(2, size=n // 2)) % V
-        splits[split] = ids.astype(np.uint8)
-    return HeldOut(splits, {"train": np.array([1500, 700, 800]), "val": np.array([101, 109, 1])}, TOKENIZER)
-
-
-@pytest.mark.parametrize("at_once", [2**22, 7 * V])
-def test_the_guesses_are_the_likeliest_of_all_ids(predictable, at_once, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", at_once)
-    train = predictable.splits["train"]
-    ngrams, pairs = KneserNey.count(train, V, ORDER), count_pairs(train, V)
-    by_pairs, by_ngrams = [], []
-    for work in predictable.passages("val", ORDER - 1):
-        for i in range(work.n_context, len(work.ids)):
-            before, followed = work.ids[max(0, i - ORDER + 1) : i], work.ids[i]
-            texts = [np.append(before, v).astype(np.uint8) for v in range(V)]
-            nats = [ngrams.nats_by_order(each, [ORDER])[ORDER][-1] for each in texts]
-            by_ngrams.append(np.argmin(nats) == followed)
-            by_pairs.append(pairs[before[-1]].argmax() == followed)
-    found = counted_accuracy(predictable, f"ngram_{ORDER}")
-    assert found == pytest.approx({"bigram_exact": np.mean(by_pairs), f"ngram_{ORDER}": np.mean(by_ngrams)})
-    assert found["bigram_exact"] > 1.3 / V
-    monkeypatch.setattr(module, "MAX_SCORED_IDS", 100)
-    assert list(counted_accuracy(predictable, f"ngram_{ORDER}")) == ["bigram_exact"]
+        tokenizer, splits = texts[kind].tokenizer, texts[kind].splits
+        for split, ids in splits.items():
+            text, bits = tokenizer.decode(ids)[1:], 0.0
+            for passage in [Passage(0, ids, 1)] if split == "train" else texts[kind].passages(split, 1):
+                own = torch.from_numpy(passage.ids.astype(np.int64))
+                logits = bigram(own[None, :-1])[0].detach().double()
+                bits += float(torch.nn.functional.cross_entropy(logits, own[1:], reduction="sum")) / np.log(2)
+            fields = found.table["bigram"][split]
+            assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-5)
+            scores, uniform = found.table["baselines"][split], np.log2(len(tokenizer)) * len(ids) / (len(text) + 1)
+            if split == "train":
+                of_ids = {name: bits * (len(ids) - 1) for name, bits in bits_of_train(ids, len(tokenizer)).items()}
+                assert scores == pytest.approx({name: bits / len(text) for name, bits in of_ids.items()})
+            else:
+                assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-5), kind
+                assert scores["uniform"] == pytest.approx(uniform)
+                assert {len(nats[split]) for nats in found.nats.values()} == {len(text)}
+        units.append(found.table["window"]["unit"])
+        scores = found.table["baselines"]
+        compressed.append([scores[split][name] for split in ("val", "test") for name in COMPRESSORS])
+    assert units == ["character", "byte", "token"]
+    assert compressed[0] == compressed[1] == compressed[2]  # they do not depend on the tokenizer

@@ -113,9 +113,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
         served=served,
         split=SPLIT,
         matters=MATTERS,
-        cards=sections.score_cards(
-            "Best score", best.mean(SPLIT), f", by {best.name}", best.result.metrics[MODEL].get("accuracy")
-        ),
+        cards=sections.score_cards("Best score", best.mean(SPLIT), f", by {best.name}", best.result.metrics[MODEL]),
         texts=[_text(board, rows, served=served) for rows in board.texts],
         sentences=board_text.sentences(board),
         tries=judged_tries(),

@@ -1,7 +1,7 @@
 """Build the headline numbers and the sections of the page about one result."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from bukva.report import charts, comparison
 from bukva.report.novelty import COPIED, LENGTHS, Copy, Novelty, longest, novelty
 from bukva.report.terminal import better_or_worse, cells, headline, percent, signed
 from bukva.scoring.char_scores import CharScores, files_of
+from bukva.scoring.metrics import METRICS
 from bukva.scoring.rows import Row, rows_of
 from bukva.text.collection import MISSING
 from bukva.text.ids import bits, load_splits
@@ -110,22 +111,23 @@ def cards(experiment: Experiment) -> list[Card]:
     word = next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain))
     updates, parameters = int(experiment.curves["gpt"]["step"].iloc[-1]), _parameters(experiment, "gpt")
     return [
-        *score_cards("Score", gpt.bits[SPLIT], interval, gpt.accuracy),
+        *score_cards("Score", gpt.bits[SPLIT], interval, gpt.metrics),
         ("Against counting", signed(gain), f"bits compared with the best n-gram model ({counted.label})", word),
         ("Training", time, f"for {updates:,} updates of {parameters} parameters", ""),
     ]
 
 
-def score_cards(name: str, score: float, details: str, accuracy: float | None) -> list[Card]:
-    """Return cards that explain a score in bits per character, and the accuracy of the GPT if it was computed."""
-    explained = [
+def score_cards(name: str, score: float, details: str, scores: Mapping[str, float]) -> list[Card]:
+    """Return cards that explain a score in bits per character, and a card for each of METRICS in `scores`."""
+    return [
         (name, f"{score:.3f}", f"bits per character on {SPLIT}{details}", ""),
         ("As uncertain as", f"1 in {2**score:.1f}", "a guess among this many equally likely characters", ""),
+        *(
+            (metric.label.capitalize(), metric.show(scores[key]), metric.meaning, "")
+            for key, metric in METRICS.items()
+            if key in scores
+        ),
     ]
-    if accuracy is not None:
-        meaning = f"of the characters of {SPLIT} are the GPT's likeliest guess"
-        explained.append(("Accuracy", percent(accuracy), meaning, ""))
-    return explained
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:

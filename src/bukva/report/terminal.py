@@ -10,6 +10,7 @@ from rich.table import Table
 from bukva.evaluation.compressors import ADAPTIVE, COMPRESSORS
 from bukva.project.baseline import SPLIT
 from bukva.project.stages import trained_models
+from bukva.scoring.metrics import METRICS
 from bukva.scoring.rows import Row, rows_of
 
 DIGITS = 3  # decimal places of bits
@@ -55,11 +56,16 @@ def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool =
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
     shown = [by_key[key] for key in (by_key if everything else ("bigram", scores["best_counted"], "gpt"))]
-    header, rows = ["model", *splits], [[_label(row), *cells(row, splits)] for row in shown]
-    if by_key["gpt"].accuracy is not None:
-        header.append(f"accuracy ({SPLIT})")
-        rows = [[*line, percent(row.accuracy)] for line, row in zip(rows, shown, strict=True)]
-    return header, rows
+    metrics = {name: METRICS[name] for name in by_key["gpt"].metrics}
+    header = ["model", *splits, *(f"{metric.label} ({SPLIT})" for metric in metrics.values())]
+    return header, [
+        [
+            f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label,
+            *cells(row, splits),
+            *(each.show(row.metrics.get(name)) for name, each in metrics.items()),
+        ]
+        for row in shown
+    ]
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
@@ -83,21 +89,16 @@ def percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
-def _label(row: Row) -> str:
-    return f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label
-
-
 def headline(scores: dict[str, Any]) -> str:
     """Return sentences that explain the GPT's score on val, and compare it with the best n-grams and the bigram."""
     rows = {row.key: row for row in rows_of(scores, trained_models())}
-    own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
+    own, metrics, counted = rows["gpt"].bits[SPLIT], rows["gpt"].metrics, rows[scores["best_counted"]]
     against_counting, against_bigram = (better_or_worse(own - row.bits[SPLIT]) for row in (counted, rows["bigram"]))
-    right = percent(rows["gpt"].accuracy)
     return (
         f"The GPT needs {own:.3f} bits per character on {SPLIT}: it is as uncertain as a uniform guess among "
         f"{2**own:.1f} characters. That is {against_counting} the best model that only counts ({counted.label}), and "
         f"{against_bigram} the bigram."
-        + (f" Its likeliest guess is right for {right} of characters of {SPLIT}." if right else "")
+        + "".join(f" {METRICS[name].show(score)} {METRICS[name].meaning}." for name, score in metrics.items())
     )
 
 

@@ -1,9 +1,11 @@
 """Prepare the label and the scores of each model and baseline for the table and the chart of scores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from bukva.project.stages import TrainedModel
+from bukva.scoring.metrics import METRICS, metrics_in
 
 Kind = Literal["counted", "compressor", "learned", "together"]
 COUNTED = {"unigram": "by frequency", "bigram_exact": "bigram, counted"}  # name of a baseline in scores.json -> label
@@ -18,18 +20,18 @@ class Row:
     kind: Kind  # "learned" is a trained model without n-grams, and "together" a GPT with its n-grams
     label: str  # name that is shown to readers
     bits: dict[str, float]  # bits per character, by name of the split
-    # fraction of the characters of val for which the most likely prediction is right; None if it was not computed
-    accuracy: float | None = None
+    metrics: Mapping[str, float]  # scores of METRICS on val, by name
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """Return a row for each score in `scores`, the content of scores.json: first the baselines, then the models."""
-    baselines, unit, accuracy = scores["baselines"], scores["window"]["unit"], scores.get("counted_accuracy", {})
-    rows = []
+    baselines, unit, rows = scores["baselines"], scores["window"]["unit"], list[Row]()
     for key in baselines["val"]:
         bits = {split: baselines[split][key] for split in scores["gpt"] if key in baselines[split]}
+        counted = {name: scores.get(f"counted_{name}", {}) for name in METRICS}
+        metrics = {name: of_name[key] for name, of_name in counted.items() if key in of_name}
         label = _counted_label(key, unit)
-        rows.append(Row(key, "counted" if label else "compressor", label or key, bits, accuracy.get(key)))
+        rows.append(Row(key, "counted" if label else "compressor", label or key, bits, metrics))
     labels = {name: f"{model.label}, learned" for name, model in models.items()}
     has_ngrams, gpt = "network" in scores, models["gpt"].label
     if has_ngrams:
@@ -38,7 +40,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     for name, label in labels.items():
         bits = {split: score["bits_per_char"] for split, score in scores[name].items()}
         kind: Kind = "together" if has_ngrams and name == "gpt" else "learned"
-        rows.append(Row(name, kind, label, bits, scores[name]["val"].get("accuracy")))
+        rows.append(Row(name, kind, label, bits, metrics_in(scores[name]["val"])))
     return rows
 
 

@@ -1,14 +1,13 @@
 """Score the models of an experiment, and combine their scores with the scores of the baselines."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bukva.core.progress import OnProgress, no_progress, progress_bar
+from bukva.core.progress import progress_bar
 from bukva.core.schema import Evaluate
 from bukva.models.base import LanguageModel
 from bukva.models.bigram import Bigram
@@ -18,34 +17,29 @@ from bukva.models.ngrams.stored import counts_of
 from bukva.models.registry import count_parameters
 from bukva.project.stages import TrainedModel
 from bukva.scoring.char_scores import CONTEXT, Baselines
+from bukva.scoring.metrics import METRICS, metrics_in
 from bukva.scoring.rows import NGRAM
 from bukva.scoring.window_rule import (
     MAX_SCORED_IDS,
-    Score,
     context_of,
     evenly_spaced,
     ids_per_batch,
     nats_of_passages,
     stride_of,
 )
-from bukva.text.held_out import HeldOut, Passage, scored_ids
-from bukva.text.ids import CharNats, Ids, bits_per_char
-from bukva.text.tokenizers import Tokenizer, sum_counts
+from bukva.text.held_out import HeldOut, Passage
+from bukva.text.ids import CharNats, Ids, Lengths, bits, bits_per_char
+from bukva.text.tokenizers import sum_counts
 
 CONTEXT_CHARS = 10_000  # characters of a split on which a short context is compared with full windows
-AT_ONCE = 2**22  # maximum number of probabilities of n-grams that are in memory at the same time
+AT_ONCE = 2**22  # maximum number of probabilities of counted models that are in memory at the same time
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Results of stage evaluate.
+class Scores(NamedTuple):
+    """Results of stage evaluate."""
 
-    table: content of scores.json, without the chart.
-    nats: (N,) loss in nats of each held-out character, by name of the model or baseline and then by split.
-    """
-
-    table: dict[str, Any]
-    nats: dict[str, dict[str, CharNats]]
+    table: dict[str, Any]  # content of scores.json, without the chart
+    nats: dict[str, dict[str, CharNats]]  # (N,) losses of characters in nats, by names of model or baseline and split
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
@@ -67,75 +61,110 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     table |= {"baselines": baselines.table, "best_counted": baselines.best}
     table["window"] = {"length": T, "stride": stride, "unit": text.tokenizer.unit}
     table["context"] = {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in splits}
-    if text.tokenizer.unit == "character":
-        table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
-    return Scores(table, nats | baselines.nats)
+    return Scores(table | counted_scores(text, baselines), nats | baselines.nats)
+
+
+class _MetricSums:
+    """Computes the scores of METRICS from predictions that come in batches."""
+
+    def __init__(self, text: HeldOut) -> None:
+        of_chars = text.tokenizer.unit == "character"
+        self.of_logits = {name: m.of_logits for name, m in METRICS.items() if m.of_logits and of_chars}
+        self.sums: dict[str, float | Tensor] = dict.fromkeys(self.of_logits, 0.0)
+        self.n = 0
+
+    def add(self, logits: Tensor, followed: Tensor) -> None:
+        self.n += len(followed)
+        for name, value in self.of_logits.items():
+            self.sums[name] = self.sums[name] + value(logits, followed).sum(dtype=torch.float64)
+
+    def scores(self, nats: CharNats, chars: Lengths) -> dict[str, float]:
+        """Return the scores by name, given also the losses of the characters, which `Metric.of_losses` explains."""
+        means = {name: float(total) / self.n for name, total in self.sums.items() if self.n}
+        return means | {name: metric.of_losses(nats, chars) for name, metric in METRICS.items() if metric.of_losses}
 
 
 def _on_held_out(
     name: str, model: LanguageModel, text: HeldOut, split: str, passages: list[Passage], block_size: int
 ) -> tuple[CharNats, dict[str, float]]:
-    n_ids, right = sum(len(passage.scored) for passage in passages), torch.zeros((), dtype=torch.int64)
-
-    def count_right(logits: Tensor, followed: Tensor) -> None:
-        nonlocal right
-        right = right.to(logits.device) + (logits.argmax(dim=-1) == followed).sum()
-
+    metrics, n_ids = _MetricSums(text), sum(len(passage.scored) for passage in passages)
     with progress_bar(f"evaluate: {name}, {split}", n_ids, text.tokenizer.unit) as on_progress:
         stride = stride_of(block_size)
-        id_nats = nats_of_passages(model, passages, block_size, stride, on_progress=on_progress, watch=count_right)
+        id_nats = nats_of_passages(model, passages, block_size, stride, on_progress=on_progress, watch=metrics.add)
     nats = text.passage_char_nats(id_nats, passages)
-    fields = _fields(Score.of(nats, len(nats)), text.n_bytes[split])
-    # an accuracy per byte or token cannot be compared with an accuracy per character
-    return nats, fields | ({"accuracy": int(right) / n_ids} if text.tokenizer.unit == "character" else {})
+    fields = _fields(float(nats.sum(dtype=np.float64)), len(nats), text.n_bytes[split])
+    return nats, fields | metrics.scores(nats, text.chars[split])
 
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     """Score the training split as one stream, as in training: the end of a work is context for the next work."""
     # The bigram is scored on the whole split. Other models are scored on evenly spaced excerpts, which have as many ids
     # as val in total, but at most MAX_SCORED_IDS.
-    train = text.splits["train"]
+    train, tokenizer = text.splits["train"], text.tokenizer
     if isinstance(model, Bigram):
-        excerpts, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
+        excerpts, nats = [Passage(0, train, 1)], nats_of_pairs(model, train)
     else:
         excerpts = evenly_spaced(train, min(len(text.splits["val"]), MAX_SCORED_IDS), model.n_before)
-        n_ids = sum(len(excerpt.scored) for excerpt in excerpts)
-        with progress_bar(f"evaluate: {name}, train", n_ids, text.tokenizer.unit) as on_progress:
-            scored = score(model, excerpts, text.tokenizer, block_size, stride_of(block_size), on_progress)
-    return _fields(scored, sum(sum_counts(text.tokenizer.bytes_of, excerpt.scored) for excerpt in excerpts))
+        n_ids, stride = sum(len(excerpt.scored) for excerpt in excerpts), stride_of(block_size)
+        with progress_bar(f"evaluate: {name}, train", n_ids, tokenizer.unit) as on_progress:
+            # n-grams do not count the occurrence that is being predicted (leave-one-out)
+            of_train = bool(model.ngrams)
+            each = nats_of_passages(model, excerpts, block_size, stride, of_train=of_train, on_progress=on_progress)
+        nats = float(each.sum(dtype=np.float64))
+    chars, n_bytes = (
+        sum(sum_counts(counts, excerpt.scored) for excerpt in excerpts)
+        for counts in (tokenizer.chars_of, tokenizer.bytes_of)
+    )
+    return _fields(nats, chars, n_bytes)
 
 
-def _fields(score: Score, n_bytes: int) -> dict[str, float]:
+def _fields(nats: float, chars: int, n_bytes: int) -> dict[str, float]:
+    """Return the fields of scores.json for a text with a total loss of `nats`."""
+    own = bits(nats / chars)
     return {
-        "nats_per_char": score.nats_per_char,
-        "bits_per_char": score.bits_per_char,
-        "bits_per_byte": score.bits_per_char * score.chars / n_bytes,
-        "chars": score.chars,
+        "nats_per_char": nats / chars,
+        "bits_per_char": own,
+        "bits_per_byte": own * chars / n_bytes,
+        "chars": chars,
     }
 
 
-def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
-    """Return the accuracy on val of the counted bigram and of the n-gram baseline `best`, by name of the baseline.
+def counted_scores(text: HeldOut, baselines: Baselines) -> dict[str, dict[str, float]]:
+    """Return the scores of METRICS on val, by names of the metric and of the baseline.
 
-    Accuracy is the fraction of characters for which the most likely prediction is right. The n-grams are left out if
-    val has more than MAX_SCORED_IDS ids, because they would take minutes, and if `best` is "bigram_exact".
+    The baselines are the counted bigram and the best n-grams. If val has more than MAX_SCORED_IDS ids, the predictions
+    of the n-grams would take minutes, so they have only scores that are computed from losses.
     """
-    train, V, works = text.splits["train"], len(text.tokenizer), text.scored["val"]
-    targets = scored_ids(works)
-    likeliest_next = count_pairs(train, V).argmax(axis=1)  # (V,), for each id, the id that follows it most often
-    guesses = [likeliest_next[work.ids[work.n_context - 1 : -1]] for work in works]
-    accuracy = {"bigram_exact": float((np.concatenate(guesses) == targets).mean())}
-    if best.startswith(NGRAM) and len(targets) <= MAX_SCORED_IDS:
-        order = int(best.removeprefix(NGRAM))
-        counts, step, guesses = counts_of(train, V, order, text.ngrams), max(1, AT_ONCE // V), []
-        for work in text.passages("val", order - 1):
-            ids = work.ids.astype(np.int64)
-            for first in range(work.n_context, len(ids), step):
-                stop = min(first + step, len(ids))
-                window = ids[None, max(0, first - order + 1) : stop - 1]
-                guesses.append(counts.lookup(window, [order], stop - first).probabilities[0, :, 0].argmax(axis=1))
-        accuracy[best] = float((np.concatenate(guesses) == targets).mean())
-    return accuracy
+    table: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(["bigram_exact", baselines.best]):
+        metrics, order = _MetricSums(text), int(name.removeprefix(NGRAM)) if name.startswith(NGRAM) else 2
+        if metrics.of_logits and (name == "bigram_exact" or len(baselines.nats[name]["val"]) <= MAX_SCORED_IDS):
+            for logits, followed in _counted_predictions(text, order):
+                metrics.add(logits, followed)
+        for metric, score in metrics.scores(baselines.nats[name]["val"], text.chars["val"]).items():
+            table.setdefault(f"counted_{metric}", {})[name] = score
+    return table
+
+
+def _counted_predictions(text: HeldOut, order: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the (n, V) logits of n-grams for ids of val, and these (n,) ids. Order 2 is the bigram that only counts."""
+    train, V = text.splits["train"], len(text.tokenizer)
+    n = max(1, AT_ONCE // V)
+    if order > 2:
+        counts = counts_of(train, V, order, text.ngrams)
+    else:
+        pairs = torch.from_numpy(count_pairs(train, V) + 1).double().log()  # (V, V), with add-one smoothing
+    for passage in text.passages("val", order - 1):
+        ids = passage.ids.astype(np.int64)
+        for first in range(passage.n_context, len(ids), n):
+            followed = ids[first : first + n]
+            before = ids[max(0, first - order + 1) : first + len(followed) - 1]
+            if order > 2:
+                found = counts.lookup(before[None], [order], len(followed)).probabilities[0, :, 0]
+                logits = torch.from_numpy(found).double().log()
+            else:
+                logits = pairs[before]
+            yield logits, torch.from_numpy(followed)
 
 
 def value_of_context(
@@ -168,14 +197,13 @@ def value_of_context(
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return the content of metrics.json: the bits per character, by name of the model and then by split.
 
-    The names are those in `models`, and "counted" for the best counted baseline. Accuracy on val is next to the splits.
+    The names are those in `models`, and "counted" for the best counted baseline. METRICS on val are next to the splits.
     """
     splits = [split for split in table["baselines"] if split != "train"]
-    metrics = {}
-    for name in models:
-        metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
-        if "accuracy" in table[name]["val"]:
-            metrics[name]["accuracy"] = table[name]["val"]["accuracy"]
+    metrics = {
+        name: {split: table[name][split]["bits_per_char"] for split in splits} | metrics_in(table[name]["val"])
+        for name in models
+    }
     return metrics | {"counted": {split: table["baselines"][split][table["best_counted"]] for split in splits}}
 
 
@@ -203,27 +231,13 @@ def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str,
     }
 
 
-def score(
-    model: LanguageModel,
-    excerpts: list[Passage],
-    tokenizer: Tokenizer,
-    block_size: int,
-    stride: int,
-    on_progress: OnProgress = no_progress,
-) -> Score:
-    """Return the score of a model on `excerpts` from the training split."""
-    # n-grams do not count the occurrence that is being predicted (leave-one-out)
-    nats = nats_of_passages(model, excerpts, block_size, stride, of_train=bool(model.ngrams), on_progress=on_progress)
-    return Score.of(nats, sum(sum_counts(tokenizer.chars_of, excerpt.scored) for excerpt in excerpts))
-
-
 @torch.inference_mode()
-def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
-    """Return the score of a model on (N,) ids. The model must predict the next id from the last id alone.
+def nats_of_pairs(model: Bigram, ids: Ids) -> float:
+    """Return the total loss in nats of (N,) ids except the first, under a model that predicts from the last id alone.
 
     The loss of each pair of adjacent ids is computed once, and multiplied by the number of occurrences of the pair.
     """
-    V, nats = len(tokenizer), 0.0
+    V, nats = model.config.vocab_size, 0.0
     counts = count_pairs(ids, V)  # (V, V)
     n_rows = ids_per_batch(model)
     for start in range(0, V, n_rows):
@@ -232,5 +246,4 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
         rows = counts[start : start + n_rows]
         occurs = rows > 0
         nats -= float((rows[occurs] * log_probs[occurs]).sum(dtype=np.float64))
-    chars = sum_counts(tokenizer.chars_of, ids[1:])
-    return Score(nats / chars, chars)
+    return nats
