@@ -5,6 +5,7 @@ row; tooltips show all other columns.
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bukva.compare.statistics.settings import MATTERS
+from bukva.text.ids import bits
 
 Spec = dict[str, Any]
 # By default, Altair refuses data of more than 5,000 rows. The attention weights of eight heads per layer have more.
@@ -101,11 +103,15 @@ def scores(rows: pd.DataFrame) -> Spec:
     return to_spec((lines + points).properties(height=ROW * len(labels)), f"Scores of {len(rows)} models on val.")
 
 
-def curves(points: pd.DataFrame) -> dict[str, Spec]:
-    """Draw the loss curves of models over each of AXES, with solid lines for val and dashed lines for train.
+def curves(models: Iterable[tuple[str, str, pd.DataFrame]], splits: Sequence[str]) -> dict[str, Spec]:
+    """Draw the loss curves of models, by title of the x axis, with solid lines for val and dashed lines for train.
 
-    The columns are `model`, `colour`, `split`, `bits` and those of AXES. The result has a chart by title of its axis.
+    A model is given by its label, its color and its curve (see `read_curve`).
     """
+    all_curves = pd.concat(curve.assign(model=label, colour=color) for label, color, curve in models)
+    names = {"chars_seen": "chars"} | {f"{split}_nats_per_char": split for split in splits}
+    points = all_curves.rename(columns=names).melt(["model", "colour", *AXES], splits, "split", "bits").dropna()
+    points["bits"] = points["bits"].map(bits)
     axis = alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=TICKS)
     lines = alt.Chart(points, height=300).mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
     specs = {}
@@ -179,11 +185,8 @@ def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
     ]
 
 
-def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
-    """Style an Altair chart and convert it to a Vega-Lite specification.
-
-    `wide` charts fill their container. Panels of concatenated and faceted charts have fixed widths.
-    """
+def to_spec(chart: Any, description: str) -> Spec:
+    """Style an Altair chart, which fills its container, and convert it to a Vega-Lite specification."""
     text = {
         "labelColor": "currentColor",
         "titleColor": "currentColor",
@@ -192,15 +195,13 @@ def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
         "titleFontSize": FONT_SIZE,
     }
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
-    size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}} if wide else {}
+    size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     spec: Spec = (
         chart.properties(description=description, **size)
         .configure(background="transparent", font="sans-serif")
         .configure_axis(**axis, labelFlush=False, labelSeparation=8)
-        .configure_header(**text)
         .configure_legend(**text)
         .configure_text(fontSize=FONT_SIZE)
-        .configure_title(color="currentColor", fontSize=FONT_SIZE, fontWeight="normal", subtitleColor="currentColor")
         .configure_view(stroke=None)
         .to_dict()
     )

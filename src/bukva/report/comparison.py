@@ -42,7 +42,10 @@ def _save_verdict(comparison: Comparison) -> bool:
     """Save a verdict as a tag and an artifact of the MLflow run of setting B."""
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
     key = f"{a}.{comparison.a.model}.{comparison.split}"
-    page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
+    header, rows = table(comparison)
+    as_table = as_markdown(list(map(plain, header)), [list(map(plain, row)) for row in rows])
+    content = "\n\n".join([*sentences(comparison), as_table])
+    page = {f"comparisons/{key.replace('.', '-')}.md": content.encode()}
     made = run_of(comparison.b.result.lock, comparison.b.name)
     return made is not None and save_note(made, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
@@ -204,13 +207,6 @@ def _checkout(setting: Setting) -> str:
     if revision.baseline:
         return f"dvc exp apply {revision.for_dvc} && "
     return f"git checkout {revision.name}{f' {PARAMS}' if revision.name == 'HEAD' else ''} && "
-
-
-def markdown(comparison: Comparison) -> str:
-    """Return the sentences and the table of a comparison as Markdown."""
-    header, rows = table(comparison)
-    shown = as_markdown(list(map(plain, header)), [list(map(plain, row)) for row in rows])
-    return "\n\n".join([*sentences(comparison), shown])
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

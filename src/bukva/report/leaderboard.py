@@ -57,10 +57,14 @@ def best_of(rows: Sequence[Row]) -> str:
 def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)) -> list[dict[str, Any]]:
     """Return `rows` of the leaderboard as text, for the terminal and for pages.
 
-    `verdict` is a pair (see `verdict_of`), or empty for other texts than the baseline's.
+    `verdict` is the difference from the baseline and a verdict, such as ("-0.031", "better") or ("", "baseline"). It is
+    empty for other texts than the baseline's.
     """
     lines = []
     for row in rows:
+        verdict = ("", "baseline" if row.setting is board.baseline else "not compared")
+        if row.comparison:
+            verdict = signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
         setting, items = row.setting, [f"{key}={value}" for key, value in row.changed.items()]
         chars = f"{quantity(setting.parameters)} parameters, {quantity(setting.chars_seen)} chars"
         lines.append(
@@ -68,7 +72,7 @@ def as_text(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SP
                 "names": setting.all_names,
                 "n_seeds": len(setting.seeds),
                 "scores": [score_of(setting, split) for split in splits],
-                "verdict": verdict_of(row, board) if rows is board.texts[0] else (),
+                "verdict": verdict if rows is board.texts[0] else (),
                 # if no parameter differs, the code does
                 "changed": [] if setting is board.baseline else few(items, MAX_CHANGED) or ["code"],
                 "cost": f"{chars}, {seconds_of(setting)} s",
@@ -89,13 +93,6 @@ def table(board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLI
         verdict = [" ".join(filter(None, line["verdict"]))] if compared else []
         cells.append([name, *line["scores"], *verdict, ", ".join(line["changed"]), line["cost"]])
     return ["experiment", *splits, *compared, "changed", "cost"], cells
-
-
-def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """Return the difference from the baseline and the verdict, such as ("-0.031", "better") or ("", "baseline")."""
-    if row.comparison:
-        return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
-    return "", "baseline" if row.setting is board.baseline else "not compared"
 
 
 def sentences(board: Leaderboard) -> list[str]:

@@ -25,7 +25,6 @@ from bukva.project.stages import paths, trained_models
 from bukva.report import charts, judge, sections
 from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
-from bukva.text.ids import bits
 
 PACKAGE = "bukva.report"
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"  # makes vegaEmbed of the Vega-Lite bundle available to page.js
@@ -134,37 +133,30 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
     for line in lines:
         line["names"] = [(name, f"/runs/{quote(name)}" if served else "") for name in line["names"]]
     # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
-    losses = pd.DataFrame(
-        {"model": row.setting.name, "colour": color, "split": SPLIT, "step": point["step"]}
-        | {"chars": point["chars_seen"], "bits": bits(point["val_nats_per_char"])}
-        for row, color in zip(rows, charts.SERIES, strict=False)
-        for point in row.setting.result.curves[MODEL]
-    )
+    settings = zip((row.setting for row in rows), charts.SERIES, strict=False)
+    losses = [(each.name, color, pd.DataFrame(each.result.curves[MODEL])) for each, color in settings]
     return {
         "name": board_text.text_name(rows),
         "best": "" if lines[0]["verdict"] else board_text.best_of(rows),
         "rows": lines,
         "differences": differences(board) if rows is board.texts[0] else None,
-        "losses": charts.curves(losses),
+        "losses": charts.curves(losses, [SPLIT]),
     }
 
 
 def differences(board: Leaderboard) -> charts.Spec | None:
     """Return a chart of all verdicts in the order of the table, or None without a comparison."""
     rows, trainings, mean = list[list[Any]](), list[dict[str, Any]](), board.baseline.mean(SPLIT)
-    for row in board.texts[0]:
-        scores, label = row.setting.scores(SPLIT), f"{score_of(row.setting, SPLIT)} bits"
-        numbers = [0.0] * 5
+    for i, row in enumerate(each for each in board.texts[0] if not each.refusal):
+        setting, label, numbers = row.setting, f"{score_of(row.setting, SPLIT)} bits", [0.0] * 5
         if row.comparison:
             verdict = row.comparison.verdict
             label, estimate = verdict.verdict, verdict.estimate
             intervals = [*estimate.interval, *estimate.interval_at(verdict.level)] if estimate else [None] * 4
             numbers = [verdict.difference, *intervals]
-        elif row.refusal:
-            continue
-        seeds = zip(row.setting.seeds, scores, strict=True)
-        trainings += [{"row": len(rows), "seed": seed, "difference": score - mean} for seed, score in seeds]
-        name = row.setting.name + (f" ({len(scores)} seeds)" if len(scores) > 1 else "")
+        seeds = zip(setting.seeds, setting.scores(SPLIT), strict=True)
+        trainings += [{"row": i, "seed": seed, "difference": score - mean} for seed, score in seeds]
+        name = setting.name + (f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else "")
         color = charts.GOOD if "better" in label else charts.BAD if "worse" in label else charts.COLORS["counted"]
         rows.append([name, label, *numbers, color])
     columns = ["setting", "verdict", "difference", "low", "high", "least", "most", "colour"]

@@ -105,15 +105,14 @@ def work_label(name: str) -> str:
 def cards(experiment: Experiment) -> list[Card]:
     gpt, counted = experiment.rows["gpt"], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
-    gain, seconds = gpt.bits[SPLIT] - counted.bits[SPLIT], experiment.seconds["gpt"]
-    time = "unknown" if seconds is None else f"{seconds:,.0f} s"
+    gain = gpt.bits[SPLIT] - counted.bits[SPLIT]
     interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
     word = next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain))
-    updates, parameters = int(experiment.curves["gpt"]["step"].iloc[-1]), _parameters(experiment, "gpt")
+    parameters, updates, _, time = _cost(experiment, "gpt")
     return [
         *score_cards("Score", gpt.bits[SPLIT], interval, gpt.metrics),
         ("Against counting", signed(gain), f"bits compared with the best n-gram model ({counted.label})", word),
-        ("Training", time, f"for {updates:,} updates of {parameters} parameters", ""),
+        ("Training", time, f"for {updates} of {parameters}", ""),
     ]
 
 
@@ -139,8 +138,12 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
     return over_text(units.sums(experiment.scores.nats(key, SPLIT)), units).interval
 
 
-def _parameters(experiment: Experiment, model: str) -> str:
-    return f"{experiment.scores.about['models'][model]['parameters']:,}"
+def _cost(experiment: Experiment, model: str) -> tuple[str, str, str, str]:
+    """Return the size of a model and the cost of its training as text: parameters, updates, characters seen, time."""
+    n, seconds = experiment.scores.about["models"][model]["parameters"], experiment.seconds[model]
+    last = experiment.curves[model].iloc[-1]
+    updates, chars = f"{last['step']:,.0f} updates", f"{last['chars_seen']:,.0f} characters seen"
+    return f"{n:,} parameters", updates, chars, "unknown time" if seconds is None else f"{seconds:,.0f} s"
 
 
 # ---- verdict
@@ -182,14 +185,10 @@ def _against_baseline(result: Result) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    of_models = [
-        curve.assign(model=trained_models()[name].label, colour=experiment.colors[name])
-        for name, curve in experiment.curves.items()
-    ]
-    names = {"chars_seen": "chars", "val_nats_per_char": "val", "train_nats_per_char": "train"}
-    curves = pd.concat(of_models).rename(columns=names)
-    points = curves.melt(["model", "colour", "step", "chars"], ["val", "train"], "split", "bits").dropna()
-    return charts.curves(points.assign(bits=points["bits"].map(bits)))
+    of_models = (
+        (trained_models()[name].label, experiment.colors[name], curve) for name, curve in experiment.curves.items()
+    )
+    return charts.curves(of_models, ["val", "train"])
 
 
 # ---- samples
@@ -217,8 +216,8 @@ def samples(experiment: Experiment) -> dict[str, Any]:
         if temperature == default:
             rows.append(_row(f"{model}, {state}", found))
     return {
-        "intro": "All models continue a prompt with the same random numbers. Highlighted passages of at least "
-        f"{COPIED} characters also occur in the training split. Hover over a passage to see the work that contains it.",
+        "copied": COPIED,
+        "temperature": default,
         "lang": "ru" if experiment.cleaning["rule_set"] == "notes" else "und",
         "choices": {
             f"{i} {each}": f"{prompt!r}, temperature {each}"
@@ -226,9 +225,6 @@ def samples(experiment: Experiment) -> dict[str, Any]:
             for each in dict.fromkeys([default, *(temperature for _, _, temperature in writers)])
         },
         "texts": shown[::-1],  # reversed, so that the complete GPT comes first
-        "novelty": f"The table compares samples at temperature {default} with held-out text, which people wrote. "
-        "If a model has a larger fraction of n-grams from train than this text, the model copies. If it has many more "
-        "new words, it produces noise.",
         "header": ["text", "longest copy, characters", "new words", *(f"{n}-grams in train" for n in LENGTHS)],
         "rows": [*rows[::-1], _row("people (val)", of_people)],
     }
@@ -343,14 +339,9 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
     run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
-    rows = []
-    for name, model in trained_models().items():
-        last, seconds = experiment.curves[name].iloc[-1], experiment.seconds[name]
-        cost = f"{_parameters(experiment, name)} parameters, {last['step']:,.0f} updates"
-        time = "unknown time" if seconds is None else f"{seconds:,.0f} s"
-        rows.append([f"training of the {model.label}", f"{cost}, {last['chars_seen']:,.0f} characters seen, {time}"])
+    models = trained_models().values()
+    rows = [[f"training of the {model.label}", ", ".join(_cost(experiment, model.name))] for model in models]
     rows.append(["commit", f"{commit or 'unknown'}, {'with' if edited else 'without'} changes to the code"])
-    for key, value in ours.items():
-        if value != theirs.get(key):
-            rows.append([key, f"{value} (in the commit: {theirs.get(key)})"])
+    changed = {key: value for key, value in ours.items() if value != theirs.get(key)}
+    rows += [[key, f"{value} (in the commit: {theirs.get(key)})"] for key, value in changed.items()]
     return {"rows": rows, "commands": f"git checkout {commit}\n{run}"}
