@@ -99,9 +99,9 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch):
 # ---- the table of trials
 
 
-def trial(name, status, setting="", error=None, **last):
+def trial(name, status, assignment="", error=None, **last):
     """A trial as Ray Tune describes it."""
-    config = {"trial": {"name": name, "settings": [setting] if setting else []}}
+    config = {"trial": {"name": name, "assignments": [assignment] if assignment else []}}
     return SimpleNamespace(config=config, status=status, last_result=last, get_error=lambda: error)
 
 

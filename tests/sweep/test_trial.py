@@ -21,10 +21,10 @@ CURVE = "step,train_nats_per_char,val_nats_per_char\n0,,4.0\n10,2.5,2.0\n20,2.0,
 
 def test_the_trials_are_the_combinations_of_dvcs_queue():
     trials = grid("tries", SETTINGS)
-    assert [trial["settings"] for trial in trials] == [
+    assert [trial["assignments"] for trial in trials] == [
         each["params.yaml"] for each in get_hydra_sweeps({"params.yaml": SETTINGS})
     ]
-    assert trials[3]["settings"] == ["model.n_layer=3", "model.n_head=2", "train_gpt.seed=5"]
+    assert trials[3]["assignments"] == ["model.n_layer=3", "model.n_head=2", "train_gpt.seed=5"]
     assert len({trial["name"] for trial in trials}) == 6
     assert trials == grid("tries", SETTINGS)
     assert grid("tries", [])[0]["name"].startswith("tries-1-")
@@ -139,8 +139,8 @@ def dvc(project, monkeypatch):
     tune = pytest.importorskip("ray.tune")
     trained, reports = [], []
 
-    def run(name, settings, *, log, folder, while_running):
-        trained.append((name, list(settings)))
+    def run(name, assignments, *, log, folder, while_running):
+        trained.append((name, list(assignments)))
         curve, metrics = folder / "reports/curves/train_gpt.csv", folder / "reports/metrics.json"
         curve.parent.mkdir(parents=True, exist_ok=True)
         while_running()

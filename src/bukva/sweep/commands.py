@@ -10,19 +10,19 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.params import read_params
 from bukva.core.words import count
-from bukva.project.baseline import RESULTS
+from bukva.project.baseline import RESULTS, SPLIT
+from bukva.project.lock import digest
 from bukva.project.revisions import commit_of, git, head
-from bukva.sweep.trial import Sweep, Trial, checked_name, grid
+from bukva.sweep.trial import DIGITS, MODEL, Sweep, Trial, checked_name, grid, trial_of
 
-SEED = "train_gpt.seed"
 WIDTH = 200  # characters per line of the table
 # git arguments that list edited files, except for results, because trials do not start from results
 EDITED = ("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in RESULTS))
-Setting = Annotated[
+Assignments = Annotated[
     list[str] | None,
     typer.Option("-S", help="Setting as in dvc exp run: SECTION.KEY=VALUE, or several values separated by commas."),
 ]
-Choice = Annotated[
+Choices = Annotated[
     list[str] | None,
     typer.Option(
         "-S",
@@ -49,7 +49,7 @@ app = typer.Typer(no_args_is_help=True, help="Run many experiments in parallel, 
 
 @app.command()
 def run(
-    setting: Setting = None,
+    assignments: Assignments = None,
     name: Name = "sweep",
     address: Address = "",
     cores: Cores = 1,
@@ -61,8 +61,8 @@ def run(
     """
     from bukva.sweep.engine import ray_for
 
-    sweep = _sweep(name, setting or [], address)
-    trials = grid(sweep.name, setting or [])
+    sweep = _sweep(name, assignments or [], address)
+    trials = grid(sweep.name, assignments or [])
     with ray_for(address, cores, gpus) as resources:
         _run_all(sweep, resources, trials)
     print("To compare the experiments, run `bukva experiments`.")
@@ -70,7 +70,7 @@ def run(
 
 @app.command()
 def search(
-    setting: Choice = None,
+    assignments: Choices = None,
     trials: Annotated[int, typer.Option(help="Number of trials.", min=1)] = 20,
     seeds: Annotated[
         int,
@@ -88,13 +88,14 @@ def search(
     to continue an interrupted search. Interrupted trainings are resumed.
     """
     from bukva.compare.comparison import compare
+    from bukva.compare.groups import seed_name
     from bukva.report.comparison import show_and_save
     from bukva.sweep import engine
     from bukva.sweep.search import pruning_rule, read_space, searcher
 
     read_params()  # report a mistake in params.yaml before the options are checked
-    space, fixed, training = read_space(setting or [], prune)
-    sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address)
+    space, fixed, training = read_space(assignments or [], prune)
+    sweep = _sweep(name, [*(assignments or []), str(trials), str(prune)], address)
     print(f"{sweep.name}: {count(trials, 'trial')} from commit {sweep.commit[:7]}")
     with engine.ray_for(address, cores, gpus) as resources:
         search_alg, scheduler = searcher(sweep.name, space, trials), pruning_rule(training) if prune else None
@@ -103,20 +104,21 @@ def search(
         if not done:
             raise BukvaError(f"{sweep.name}: no trial has finished. To see why, run `bukva sweep status {sweep.name}`.")
         best = min(done, key=lambda each: float(each["val"]))
-        settings = " ".join(best["settings"])
-        print(f"Best of {count(len(reports), 'trial')}: {best['name']}, val {best['val']:.3f}: {settings}")
-        final = dataclasses.replace(sweep, name=f"{sweep.name}-seeds")
+        winner = " ".join(best["assignments"])
+        print(f"Best of {count(len(reports), 'trial')}: {best['name']}, val {best['val']:.3f}: {winner}")
         fresh = [training.seed + number for number in range(1, seeds + 1)]
-        finals: list[Trial] = [
-            {"name": f"{final.name}-{side}-{seed}", "settings": [*chosen, f"{SEED}={seed}"]}
-            for side, chosen in (("params", fixed), ("winner", best["settings"]))
+        finals = [
+            trial_of(f"{sweep.name}-seeds", f"{side}-{seed}", [*chosen, f"{seed_name(MODEL)}={seed}"])
+            for side, chosen in (("params", fixed), ("winner", best["assignments"]))
             for seed in fresh
         ]
         if finals:
+            # a name of its own for each plan, because Tune continues a sweep of the same name with its old plan
+            final = dataclasses.replace(sweep, name=f"{sweep.name}-seeds-{digest(finals)[:DIGITS]}")
             _run_all(final, resources, finals)
     if finals:
         # both trials have the same seed, so their results are identical if the winner has the settings of params.yaml
-        show_and_save(compare([finals[0]["name"], finals[len(fresh)]["name"]], "gpt", "val", fresh))
+        show_and_save(compare([finals[0]["name"], finals[len(fresh)]["name"]], MODEL, SPLIT, fresh))
 
 
 @app.command()

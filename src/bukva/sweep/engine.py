@@ -134,13 +134,13 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     os.environ.update(ENVIRONMENT)  # before the import of Ray, which reads them
     if address:
         _check_head(address)
-        settings: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT}}
+        options: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT}}
     else:
         if cores > n_cores():
             raise BukvaError(f"`--cores` is {cores}, but this machine has {n_cores()} cores. Use 1 to {n_cores()}.")
         # a token is needed on 127.0.0.1 as well, because other users of this machine can reach its ports
         os.environ.update(LOOPBACK | {"RAY_AUTH_TOKEN": secrets.token_hex(32)})
-        settings = {
+        options = {
             "address": "local",  # otherwise Ray may read the address of a dead cluster from its files
             "num_cpus": n_cores(),
             "include_dashboard": False,
@@ -153,7 +153,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     short = None if len(os.fsencode(tempfile.gettempdir())) <= MAX_TMPDIR_BYTES else "/tmp"
     with tempfile.TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True) as scratch:
         own = {} if address else {"_temp_dir": scratch}
-        ray.init(**settings, **own, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(**options, **own, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the table shows why a trial failed, without a traceback
         try:
             _check_machines()
@@ -235,7 +235,7 @@ class Reporter:
         """Save and print the states of the trials. `done` is true at the end of the sweep, also after Ctrl-C."""
         self._at, rows = time.monotonic(), [_row(trial, is_driven=not done) for trial in trials]
         write_json(_file(self._sweep, "json"), rows)
-        for name, _settings, state, _step, val, *_rest in rows:
+        for name, _assignments, state, _step, val, *_rest in rows:
             if state != self._known.get(name, "waiting"):
                 print(f"{time.strftime('%H:%M:%S')} {name}: {state} {val}".rstrip(), flush=True)
             self._known[name] = state
@@ -253,7 +253,7 @@ def _row(trial: Any, is_driven: bool) -> list[str]:
         last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
         val = last_line.partition("Error: ")[2] or last_line
     took, machine = duration(last.get("time_total_s", 0)), last.get("hostname", "")
-    return [config["name"], " ".join(config["settings"]), state, str(last.get("step", "")), val, took, machine]
+    return [config["name"], " ".join(config["assignments"]), state, str(last.get("step", "")), val, took, machine]
 
 
 def table_of(sweep: str | None = None) -> Table:

@@ -15,7 +15,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.schema import Training
 from bukva.project.commands import overrides, params_with, values_of
 from bukva.project.lock import digest
-from bukva.sweep.trial import DIGITS, Trial, numbered
+from bukva.sweep.trial import DIGITS, Trial, trial_of
 
 if TYPE_CHECKING:
     import optuna
@@ -29,14 +29,14 @@ RUNGS = 2  # number of steps at which running trials are compared
 MAX_INVALID = 100  # invalid combinations in a row before the search gives up
 
 
-def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
+def read_space(assignments: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
     """Parse and check the search space, the values of option -S.
 
     Return the parsed settings, those with a single value as text, and the section `train_gpt` that results from these.
     BukvaError: no setting has several values, or `train_gpt.n_steps` has; a value, or an end of an interval, is invalid
     in every combination; or val is scored too rarely to `prune` trials.
     """
-    space = overrides(settings)
+    space = overrides(assignments)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}
     if not chosen:
         raise BukvaError(
@@ -47,7 +47,7 @@ def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], l
         raise BukvaError(
             f"`{FIXED}` must have a single value in a search, because the learning rate decays over all updates."
         )
-    fixed = [setting for each in space if each.key_or_group not in chosen for setting in values_of(each)]
+    fixed = [assignment for each in space if each.key_or_group not in chosen for assignment in values_of(each)]
     training = params_with(fixed).train_gpt
     values = [_extremes(each) for each in space]
     for index, choices in enumerate(values):
@@ -81,7 +81,7 @@ def _valid(values: Sequence[Sequence[str]]) -> Training:
 
 
 def _suggest(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, list[str]]:
-    settings = []
+    assignments = []
     for override in space:
         key, value = override.key_or_group, cast("Any", override.value())
         if override.is_interval_sweep():
@@ -91,8 +91,8 @@ def _suggest(space: "Sequence[Override]", trial: "optuna.Trial") -> dict[str, li
         else:
             choices = values_of(override)
             chosen = trial.suggest_categorical(key, choices) if len(choices) > 1 else choices[0]
-        settings.append(chosen)
-    return {"settings": settings}
+        assignments.append(chosen)
+    return {"assignments": assignments}
 
 
 def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
@@ -108,14 +108,14 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
         def suggest(self, trial_id: str) -> dict[str, Trial]:
             """Return the next trial, as {"trial": ...}."""
             for _ in range(MAX_INVALID):
-                settings = super().suggest(trial_id)["settings"]
+                assignments = super().suggest(trial_id)["assignments"]
                 try:
-                    params_with(settings)
+                    params_with(assignments)
                 except BukvaError:  # for example, the number of heads does not divide the width
                     self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
                     continue
                 self.given += 1
-                return {"trial": numbered(name, self.given, trials, settings)}
+                return {"trial": trial_of(name, f"{self.given:0{len(str(trials))}d}", assignments)}
             raise BukvaError(
                 f"{MAX_INVALID} combinations in a row were invalid. Remove values that exclude each other."
             )

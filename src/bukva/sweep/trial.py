@@ -37,7 +37,7 @@ DIGITS = 6  # length of the digests in the names of sweeps and trials
 MODEL = "gpt"
 SAVE_SECONDS = 60.0  # how long a stage of an earlier attempt may save its state
 
-Trial = dict[str, Any]  # `name` of the experiment, and `settings`: values of option -S, such as `model.n_head=8`
+Trial = dict[str, Any]  # `name` of the experiment, and `assignments`: values of option -S, such as `model.n_head=8`
 
 
 # ---- names and settings
@@ -72,22 +72,24 @@ def checked_name(name: str, *parts: str) -> str:
     return f"{name}-{digest(parts)[:DIGITS]}"
 
 
-def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
+def grid(sweep: str, assignments: Sequence[str]) -> list[Trial]:
     """Return one trial for each combination of valid settings, in the order of `dvc exp run --queue`."""
-    combinations = [list(each) for each in itertools.product(*map(values_of, overrides(settings)))]
+    combinations = [list(each) for each in itertools.product(*map(values_of, overrides(assignments)))]
     for each in combinations:
         params_with(each)  # raises the error that a stage would raise
-    return [numbered(sweep, n, len(combinations), each) for n, each in enumerate(combinations, start=1)]
+    width = len(str(len(combinations)))
+    return [trial_of(sweep, f"{n:0{width}d}", each) for n, each in enumerate(combinations, start=1)]
 
 
-def numbered(sweep: str, n: int, n_trials: int, settings: list[str]) -> Trial:
-    return {"name": f"{sweep}-{n:0{len(str(n_trials))}d}-{digest(settings)[:DIGITS]}", "settings": settings}
+def trial_of(sweep: str, label: str, assignments: list[str]) -> Trial:
+    """Return a trial whose name no trial with other settings has."""
+    return {"name": f"{sweep}-{label}-{digest(assignments)[:DIGITS]}", "assignments": assignments}
 
 
 # ---- one trial
 
 
-def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
+def run_trial(sweep: Sweep, name: str, assignments: Sequence[str]) -> None:
     """Run a trial, and save its result as an experiment of the project. A trial with a result only reports its score.
 
     Tune gets the step and the best score on val so far, in bits per character. BukvaError: a stage, git or DVC failed.
@@ -100,7 +102,7 @@ def run_trial(sweep: Sweep, name: str, settings: Sequence[str]) -> None:
     last = {}
     if not commit_of(sweep.ref(name)):
         with slot_for(sweep, name) as folder:
-            last = _run_dvc(name, settings, folder)
+            last = _run_dvc(name, assignments, folder)
             _save(sweep, name, folder)
     scores = json.loads(file_at(commit_of(sweep.ref(name)), paths()["metrics"]))
     tune.report(last | {"val": scores[MODEL][SPLIT], "finished": True})
@@ -162,7 +164,7 @@ def _share_cache(project: Path, folder: Path) -> None:
         settings.setdefault("cache", {})["dir"] = os.path.relpath(cache)
 
 
-def _run_dvc(name: str, settings: Sequence[str], folder: Path) -> dict[str, Any]:
+def _run_dvc(name: str, assignments: Sequence[str], folder: Path) -> dict[str, Any]:
     """Run DVC in `folder`, report each new score on val to Tune, and return the last one."""
     from ray import tune
 
@@ -176,7 +178,7 @@ def _run_dvc(name: str, settings: Sequence[str], folder: Path) -> dict[str, Any]
             reported.append(point)
 
     log = sweeps_root() / "logs" / f"{name}.log"
-    run_experiment(name, settings, log=log, folder=folder, while_running=report_new)
+    run_experiment(name, assignments, log=log, folder=folder, while_running=report_new)
     return reported[-1] if reported else {}
 
 
