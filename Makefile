@@ -57,7 +57,7 @@ test: $(CLUSTER) ## run check and the slow tests, which run DVC, train models an
 	ruff format --check .
 	ruff check .
 	mypy
-	pytest -m "not nightly" -n 2 --dist loadfile --no-loadscope-reorder tests/dvc tests/bench tests/tracking tests/experiments tests # slow first
+	pytest -m "not nightly" -n 2 --dist loadfile --no-loadscope-reorder tests/dvc tests/bench tests/tracking tests/compare tests # slow first
 
 nightly: $(CLUSTER) ## run the longest tests (parameter values, browsers, README) and make chaos (90 min)
 	pytest -m nightly -n 2 --dist loadfile --no-loadscope-reorder --ignore=$(WALK) tests/nightly tests/core tests/dvc tests

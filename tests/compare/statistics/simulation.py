@@ -25,7 +25,7 @@ EMBEDDED = np.array([
 ])
 # fmt: on
 # The same of RusLit's 373 works; worth 61.8.
-RUSLIT = np.loadtxt(Path(__file__).with_name("ruslit_test_chars.txt"), np.int64)
+RUSLIT = np.array(Path(__file__).with_name("ruslit_test_chars.txt").read_text(encoding="utf-8").split(), np.int64)
 
 SEED_SD = 0.010  # bits per character, of one training
 OWN_SHARE = 0.13  # of the variance between seeds that is a work's own; the rest moves all works alike

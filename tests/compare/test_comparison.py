@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from experiments.made import seeds_of
+from compare.made import seeds_of
 
 from bukva.compare.comparison import compare, leaderboard
 from bukva.core.errors import BukvaError

@@ -3,7 +3,7 @@
 from statistics import stdev
 
 import pytest
-from experiments.made import result
+from compare.made import result
 
 from bukva.compare import records
 from bukva.compare.groups import groups

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import vl_convert
-from experiments.made import seeds_of
+from compare.made import seeds_of
 from lxml import html
 from typer.testing import CliRunner
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.made import scored
+from compare.made import scored
 from filelock import FileLock
 from imports import SHIPPED
 from typer.testing import CliRunner

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from experiments.made import PARAMS
+from compare.made import PARAMS
 from typer.testing import CliRunner
 
 from bukva.cli.app import app

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from experiments.made import ABOUT, NUMERICS, result
+from compare.made import ABOUT, NUMERICS, result
 
 from bukva.compare.groups import groups
 
