@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
-from bukva.compare.statistics.judging import GIVEN_UP, LOOKS, look, next_level
+from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
 TRIES = 60
@@ -60,15 +60,15 @@ def draw_text(rng):
 
 
 def judged(rng, kind, level=0.1):
-    night = Night(trainings=LOOKS[-1])
-    baseline, text = kind.luck(rng, LOOKS[-1]), draw_text(rng)
+    night = Night(trainings=N_SEEDS[-1])
+    baseline, text = kind.luck(rng, N_SEEDS[-1]), draw_text(rng)
     floor, ps, kept = Floor.of(baseline), [], []
     if kind.known_df:
         floor = pool([floor, Floor(SEED_SD * (rng.chisquare(kind.known_df) / kind.known_df) ** 0.5, kind.known_df)])
     for _ in range(TRIES):
         gain, level_of_try = kind.draw_gain(rng), next_level(ps, kept, level)
-        seeds, own_text = kind.luck(rng, LOOKS[-1]) * kind.scatter - gain, draw_text(rng)
-        for n in LOOKS:
+        seeds, own_text = kind.luck(rng, N_SEEDS[-1]) * kind.scatter - gain, draw_text(rng)
+        for n in N_SEEDS:
             estimate = Estimate(seeds[:n].mean() + own_text - baseline.mean() - text, TEXT_SD, TEXT_DF)
             seen = look(estimate, baseline, seeds[:n], floor, level_of_try)
             gives_up = rng.random() < kind.failing or (n == 4 and seen.p > kind.patience)

@@ -387,7 +387,7 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
         return {(e.dvc_name, e.baseline == start) for e in court.experiments() if e.name.startswith(prefix)}
 
     for module in (court, judging):
-        monkeypatch.setattr(module, "LOOKS", (1, 2, 4))
+        monkeypatch.setattr(module, "N_SEEDS", (1, 2, 4))
     start = court.git("rev-parse", "HEAD").decode().strip()
     project.run("git", "update-ref", experiment_ref(start, "HEAD-s1340"), "HEAD")  # the name is taken
     project.run("dvc", "exp", "run", "--temp", "-n", "try", "-S", "model.n_layer=9")

@@ -22,7 +22,7 @@ from bukva.compare.comparison import Comparison, changed_code, changed_params, c
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.results import read_results, results_of
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
-from bukva.compare.statistics.judging import GIVEN_UP, LOOKS, look, next_level
+from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, compare_text
 from bukva.core.errors import BukvaError
@@ -211,12 +211,12 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
     baseline = _setting(name, model)
     if tried and tried != name:
         _check_try(baseline, _setting(tried, model))
-    _check_checkout(baseline, LOOKS[-1])
+    _check_checkout(baseline, N_SEEDS[-1])
     print_line(
         f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
         "(--level)."
     )
-    trained = _trained(_with_seeds(baseline, LOOKS[-1], print_line), LOOKS[-1])
+    trained = _trained(_with_seeds(baseline, N_SEEDS[-1], print_line), N_SEEDS[-1])
     _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
     return Ledger(level, model, trained)
 
@@ -347,7 +347,7 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
     if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
         print_line(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
     units = Units.of(baseline.result.characters.chars[SPLIT])
-    for n_seeds in LOOKS:
+    for n_seeds in N_SEEDS:
         tried = _with_seeds(tried, n_seeds, print_line)
         first = _first_seeds(tried, n_seeds)
         a, b = (setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (baseline, first))  # (G,) bits

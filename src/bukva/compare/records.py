@@ -16,8 +16,8 @@ from bukva.core.files import project_root, read_json, write_json
 
 SHARED = Path("reports/noise_floor.json")  # tracked by git
 FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and the groups of this clone
-LOOKS = Path(".bukva/looks.json")  # digest of a test text -> how often its scores were shown
-DIGITS = 6  # decimal places of a standard deviation in bits
+TEST_LOOKS = Path(".bukva/looks.json")  # digest of a test text -> how often its scores were shown
+DIGITS = 6  # decimal places of a saved number in bits
 
 Record = dict[str, Any]
 
@@ -85,7 +85,7 @@ def _record(group: Setting) -> Record:
 
 def looks_at_test(text: str, more: int = 0) -> int:
     """Add `more` to the number of times that scores on a test text were shown, and return it; `text` is its digest."""
-    path = project_root() / LOOKS
+    path = project_root() / TEST_LOOKS
     counts = read_json(path) if path.exists() else {}
     n_looks = int(counts.get(text, 0)) + more
     if more:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
-from bukva.compare.statistics.judging import BORROWED_DF, GIVEN_UP, LOOKS, look, next_level
+from bukva.compare.statistics.judging import BORROWED_DF, GIVEN_UP, N_SEEDS, look, next_level
 
 KNOWN = Floor(0.010, 31)
 BASELINE = [2.5 + each / 1000 for each in (-7, 7, -3, 3, -1, 1, 0, 0)]
@@ -29,7 +29,7 @@ def test_p_is_that_of_the_variances_of_text_and_seeds_times_the_looks() -> None:
     se = sum(variance for variance, _ in parts) ** 0.5
     df = se**4 / sum(variance**2 / df for variance, df in parts)
     assert (found.estimate.se, found.estimate.df) == pytest.approx((se, df))
-    assert found.p == pytest.approx(len(LOOKS) * t.cdf(-0.011 / se, df))
+    assert found.p == pytest.approx(len(N_SEEDS) * t.cdf(-0.011 / se, df))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_decision_follows_the_difference_and_the_seeds(difference, n_seeds, 
 
 
 def test_a_try_that_is_discarded_early_has_a_p_value_that_costs_nothing() -> None:
-    for n_seeds in LOOKS[:-1]:
+    for n_seeds in N_SEEDS[:-1]:
         ps = [seen(difference, n_seeds) for difference in np.linspace(-0.02, 0.02, 41)]
         discarded = [each.p for each in ps if each.decision == "discard"]
         assert next_level([min(discarded)], [False], 0.1) == next_level([], [], 0.1)
@@ -90,11 +90,8 @@ def levels(ps, level=0.05):
     return found, kept
 
 
-def test_the_levels_are_those_of_another_implementation() -> None:
+def test_the_levels_are_those_of_another_implementation_and_decide_as_in_the_test_of_the_authors_package() -> None:
     assert levels(PS)[0] == pytest.approx(LEVELS, rel=1e-4)
-
-
-def test_the_decisions_are_those_of_the_test_of_the_authors_package() -> None:
     assert levels([1e-07, 3e-04, 0.1, 6e-04])[1] == [True, True, False, True]
 
 

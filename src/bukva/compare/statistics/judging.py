@@ -19,7 +19,7 @@ from scipy.special import stdtr
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
-LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
+N_SEEDS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
 HOPELESS = (0.5, 0.3, 0.2)  # for each look except the last: a try is discarded if its p-value is higher
 # Most degrees of freedom with which the variance between seeds of other trainings counts for a try, next to its own
 # variance, because its scores may vary more with the seed than theirs.
@@ -27,7 +27,7 @@ BORROWED_DF = 4
 
 SELECTED = 0.5  # a try with a p-value above this costs nothing
 CANDIDATE = 0.25  # a try with a p-value of at most this is likely to be better, and costs nothing either
-POWER = 1.6  # the tries that cost something spend the budget in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
+EXPONENT = 1.6  # the tries that cost something spend the budget in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
 ZETA = 2.2857656  # sum of the series 1 + 1 / 2^1.6 + 1 / 3^1.6 + ...
 START = 0.5  # budget before a try is kept, as a fraction of the limit of the false discovery rate
 # p-value of a try that was given up. It costs something, because the first scores may have been a reason to give it up.
@@ -58,13 +58,13 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
     estimate = Estimate.of(text.difference, [(text.se**2, text.df), *seeds])
     p = float(stdtr(estimate.df, estimate.difference / estimate.se))
     decision: Decision
-    if len(tried) < LOOKS[-1]:
-        decision = "discard" if p > HOPELESS[LOOKS.index(len(tried))] else "more seeds"
-    elif p <= level / len(LOOKS):
+    if len(tried) < N_SEEDS[-1]:
+        decision = "discard" if p > HOPELESS[N_SEEDS.index(len(tried))] else "more seeds"
+    elif p <= level / len(N_SEEDS):
         decision = "keep"
     else:
         decision = "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
-    return Look(estimate, min(1.0, p * len(LOOKS)), decision)
+    return Look(estimate, min(1.0, p * len(N_SEEDS)), decision)
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
@@ -83,4 +83,4 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 def _share(n: int) -> float:
     """Return the fraction of a budget that the next test may spend, after n tests have spent a part of it."""
-    return (n + 1) ** -POWER / ZETA
+    return (n + 1) ** -EXPONENT / ZETA
