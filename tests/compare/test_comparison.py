@@ -28,9 +28,10 @@ def mean_scores(found):
 
 
 def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_identical(known):
-    seeds_of(known, "a", range(2), sd=0.1)
+    for seed, samples in enumerate((1337, 5)):  # which the training does not need
+        seeds_of(known, "a", [seed], {"sample.seed": samples}, sd=0.1)
     (found,) = compare(["a0", "a1"], "gpt", "test")
-    assert found.same_settings
+    assert (found.same_settings, found.changed) == (True, {"sample.seed": (1337, 5)})
     assert [found.a.seeds, found.b.seeds] == [[0], [1]]
     assert sentences(found)[0] == (
         "No verdict: a0 and a1 have the same settings and differ only in the seed (0 and 1)."
@@ -112,7 +113,8 @@ def test_scores_that_measure_something_else_are_refused_with_the_reason(known, c
         compare(["a", "b"], "gpt", "test")
     assert str(error.value) == f"b and a {reason}"
     if about == OTHER_TEST:
-        assert compare(["a", "b"], "gpt", "val")  # whose text is the same
+        (found,) = compare(["a", "b"], "gpt", "val")  # whose text is the same
+        assert (found.same_settings, found.changed, found.code) == (False, {}, [])
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B differ at most in the seed of the compared model."""
-        return not self.changed and not self.code
+        """Whether A and B differ at most in the seed of the compared model, and in what its training does not need."""
+        return self.a.key == self.b.key
 
 
 def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
@@ -63,16 +63,14 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
         if why := why_incomparable(results[0], result, split):
             raise BukvaError(why)
     known = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
-    own = [
-        next(each for each in known if any(result in member.results for member in each.members)) for result in results
-    ]
-    settings = []
+    own = [next(each for each in known if result in each.results) for result in results]
+    are_seeds, settings = len({setting.key for setting in own}) == 1, []
     for result, setting in zip(results, own, strict=True):
-        if all(each is own[0] for each in own):
-            members = [member for member in setting.members if result in member.results]
-        else:
-            members = [member for member in setting.members if not seeds or member.seed in seeds]
-        name = result.revision.name
+        name, members = result.revision.name, setting.members
+        if are_seeds:
+            members = [member for member in members if result in member.results]
+        elif seeds:
+            members = [member for member in members if member.seed in seeds]
         if not members:
             raise BukvaError(
                 f"{name} was not trained with seed {' or '.join(map(str, seeds))}. It was trained with these seeds: "
@@ -136,8 +134,8 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
     if len(set(names)) < 2:
         return None
     works = Units.works(scores.chars[split])
-    sums = [setting.seed_sums(works, split).sums.mean(axis=0) for setting in (a, b)]  # (G,) bits
-    return by_author(sums[0], sums[1], works, names) if np.any(sums[0] != sums[1]) else None
+    sums_a, sums_b = a.mean_sums(works, split), b.mean_sums(works, split)
+    return by_author(sums_a, sums_b, works, names) if np.any(sums_a != sums_b) else None
 
 
 def _remarks(a: Setting, b: Setting, split: str, verdict: SettingsVerdict, *, same_numerics: bool) -> list[str]:

@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 from bukva.compare.results import Result
 from bukva.compare.statistics.settings import SeedSums
-from bukva.compare.statistics.text import Units
+from bukva.compare.statistics.text import Floats, Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.revisions import Revision
@@ -35,6 +35,7 @@ class Member:
     results: Sequence[Result]
     seed: int
     numerics: str  # digest of the package versions, processor, precision and threads
+    seconds: float | None  # duration; None if this project has not recorded it
 
     @property
     def result(self) -> Result:
@@ -67,7 +68,6 @@ class Setting:
     key: str  # digest of everything that is equal in all trainings of the setting
     family: str  # digest of held-out text, model and optimizer; one noise floor holds for a family
     members: Sequence[Member]
-    durations: Mapping[str, float]  # of all trainings of the model in this project (see seconds_of_models)
 
     @property
     def result(self) -> Result:
@@ -77,8 +77,11 @@ class Setting:
     @property
     def revision(self) -> Revision:
         """Revision that the user named, or by default the revision of the first training."""
-        known = (member.result.revision for member in self.members)
-        return next((revision for revision in known if revision.name == self.name), self.result.revision)
+        return next((each.revision for each in self.results if each.revision.name == self.name), self.result.revision)
+
+    @property
+    def results(self) -> list[Result]:
+        return [result for member in self.members for result in member.results]
 
     @property
     def seeds(self) -> list[int]:
@@ -92,7 +95,7 @@ class Setting:
     @property
     def all_names(self) -> list[str]:
         """Names of all experiments that use one of the trainings."""
-        return list(dict.fromkeys(name for member in self.members for name in member.names))
+        return list(dict.fromkeys(result.revision.name for result in self.results))
 
     @property
     def parameters(self) -> int:
@@ -103,11 +106,10 @@ class Setting:
         """Number of characters that the first training has processed, in all its steps together."""
         return int(self.result.curves[self.model][-1]["chars_seen"])
 
-    @cached_property
+    @property
     def seconds(self) -> float | None:
         """Median duration of the trainings in seconds; None if this project has recorded no duration."""
-        each = [training_seconds(member.result, self.model, self.durations) for member in self.members]
-        known = [seconds for seconds in each if seconds is not None]
+        known = [member.seconds for member in self.members if member.seconds is not None]
         return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
@@ -124,6 +126,10 @@ class Setting:
             [(each.seed, units.sums(each.result.characters.nats(self.model, split))) for each in self.members]
         )
 
+    def mean_sums(self, units: Units, split: str) -> Floats:
+        """Return the (G,) mean losses of the trainings on the units of a split, in bits."""
+        return self.seed_sums(units, split).sums.mean(axis=0)
+
 
 def groups(results: Iterable[Result], model: str) -> list[Setting]:
     """Group the complete results with scores of `model` that differ only in its seed, in the order of first results."""
@@ -134,11 +140,14 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
             by_key.setdefault(_key(result, model), {}).setdefault(training, []).append(result)
     durations, settings = seconds_of_models(model), []
     for key, trainings in by_key.items():
-        members = [Member(trainings[seed, numerics], seed, numerics) for seed, numerics in sorted(trainings)]
+        members = [
+            Member(shared, *training, training_seconds(shared[0], model, durations))
+            for training, shared in sorted(trainings.items())
+        ]
         first = members[0].result
         optimizer = first.params[f"train_{model}"].get("optimizer", "adamw")  # which the bigram always has
         family = digest([first.about["text"], model, optimizer])
-        settings.append(Setting(members[0].names[0], model, key, family, members, durations))
+        settings.append(Setting(members[0].names[0], model, key, family, members))
     return settings
 
 

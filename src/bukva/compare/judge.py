@@ -20,11 +20,12 @@ from filelock import FileLock, Timeout
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
+from bukva.compare.records import DIGITS
 from bukva.compare.results import read_results, results_of
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
-from bukva.compare.statistics.text import Units, compare_text
+from bukva.compare.statistics.text import Units, over_text
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 from bukva.core.params import PARAMS, read_yaml
@@ -44,7 +45,6 @@ EDITABLE = (
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
 FILE, COPY = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl")
 LOG, LOCK_FILE = Path(".bukva/judge.log"), Path(".bukva/judge.lock")
-DIGITS = 6  # decimal places of a number in bits
 
 PrintLine = Callable[[str], None]
 
@@ -216,7 +216,7 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
         f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
         "(--level)."
     )
-    trained = _trained(_with_seeds(baseline, N_SEEDS[-1], print_line), N_SEEDS[-1])
+    trained = _trained(_first_seeds(_with_seeds(baseline, N_SEEDS[-1], print_line), N_SEEDS[-1]))
     _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
     return Ledger(level, model, trained)
 
@@ -339,7 +339,7 @@ def _check_try(baseline: Setting, tried: Setting) -> None:
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
     """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict."""
-    level, known = ledger.next_level, _known_floor(ledger, baseline.family)
+    level, floor = ledger.next_level, _known_floor(ledger, baseline.family)
     print_line(
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
@@ -347,12 +347,12 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
     if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
         print_line(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
     units = Units.of(baseline.result.characters.chars[SPLIT])
+    baseline_sums = baseline.mean_sums(units, SPLIT)
     for n_seeds in N_SEEDS:
         tried = _with_seeds(tried, n_seeds, print_line)
-        first = _first_seeds(tried, n_seeds)
-        a, b = (setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (baseline, first))  # (G,) bits
-        over_text = compare_text(a, b, units).estimate
-        seen = look(over_text, baseline.scores(SPLIT), first.scores(SPLIT), known, level)
+        looked_at = _first_seeds(tried, n_seeds)
+        text = over_text(looked_at.mean_sums(units, SPLIT) - baseline_sums, units)
+        seen = look(text, baseline.scores(SPLIT), looked_at.scores(SPLIT), floor, level)
         low, high = seen.estimate.interval
         size = f"{seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
         print_line(f"  {count(n_seeds, 'seed')}: {size}, p {seen.p:.2g}: {seen.decision}")
@@ -360,12 +360,12 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: S
             break
     return replace(
         opened,
-        trained=_trained(tried, n_seeds),
+        trained=_trained(looked_at),
         verdict=seen.decision,
         difference=round(seen.estimate.difference, DIGITS),
         se=round(seen.estimate.se, DIGITS),
         df=round(seen.estimate.df, 1),
-        text_se=round(over_text.se, DIGITS),
+        text_se=round(text.se, DIGITS),
         p=float(f"{seen.p:.3g}"),
         level=float(f"{level:.3g}"),
     )
@@ -400,21 +400,22 @@ def _setting(name: str, model: str, key: str = "") -> Setting:
     )
 
 
-def _trained(setting: Setting, n: int) -> Trained:
-    first = _first_seeds(setting, n)
-    return Trained(setting.name, setting.key, first.seeds, [round(score, DIGITS) for score in first.scores(SPLIT)])
+def _trained(setting: Setting) -> Trained:
+    return Trained(setting.name, setting.key, setting.seeds, [round(score, DIGITS) for score in setting.scores(SPLIT)])
+
+
+def _needed(setting: Setting, n: int) -> range:
+    return range(min(setting.seeds), min(setting.seeds) + n)
 
 
 def _first_seeds(setting: Setting, n: int) -> Setting:
     """Return `setting` with one training for each of its first `n` consecutive seeds."""
     of_seed = {member.seed: member for member in setting.members}
-    first = min(of_seed)
-    return replace(setting, members=[of_seed[seed] for seed in range(first, first + n)])
+    return replace(setting, members=[of_seed[seed] for seed in _needed(setting, n)])
 
 
 def _missing(setting: Setting, n: int) -> list[int]:
-    first = min(setting.seeds)
-    return [seed for seed in range(first, first + n) if seed not in setting.seeds]
+    return [seed for seed in _needed(setting, n) if seed not in setting.seeds]
 
 
 def _check_checkout(setting: Setting, n: int) -> None:
