@@ -1,1 +1,1 @@
-"""Read and write works, splits and scores, convert text to ids and back, and choose prompts for the models."""
+"""Read and write works and splits, convert text to ids and back, and choose prompts for the models."""
