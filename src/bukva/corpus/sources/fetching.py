@@ -36,12 +36,12 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
     """Download the file at `url`, whose SHA-256 must be `digest` if given. After an error, `target` is unchanged."""
     with atomic_file(target) as unfinished:
         with _session() as session:
-            for retry in range(1, RETRIES + 2):
+            for retry in range(RETRIES + 1):
+                time.sleep(BACKOFF_SECONDS * 2 ** (retry - 1) if retry > 1 else 0)
                 if not (broken := _receive(session, url, unfinished, on_bytes)):
                     break
-                if retry > RETRIES:
-                    raise BukvaError(f"{url}: the transfer was cut off {broken}. Run the same command again.")
-                time.sleep(BACKOFF_SECONDS * 2 ** (retry - 1) if retry > 1 else 0)
+            else:
+                raise BukvaError(f"{url}: the transfer was cut off {broken}. Run the same command again.")
         _check_digest(url, unfinished, digest)
 
 
