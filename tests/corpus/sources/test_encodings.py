@@ -86,6 +86,12 @@ def test_a_text_that_is_ascii_but_for_some_late_words_or_begins_like_a_picture_i
         assert read(text.encode("cp1252")) == text
 
 
+def test_the_most_probable_encoding_in_which_all_bytes_are_valid_is_taken() -> None:
+    raw = (STORY["de"] * 400).encode("cp1252")  # more than chardet sees
+    assert detect_encoding(raw) == "cp1252"
+    assert detect_encoding(raw + b"\x81") == "iso8859-15"  # no character of cp1252
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-8"])
 def test_a_byte_order_mark_decides_and_is_removed(encoding) -> None:
     mark = "" if encoding == "utf-32" else "\ufeff"

@@ -30,7 +30,7 @@ class Record:
     """
 
     def __init__(self, rules: Sequence[str]) -> None:
-        self.counts = {rule: dict.fromkeys(COUNTS, 0) for rule in rules}
+        self.counts = {rule: Counter(dict.fromkeys(COUNTS, 0)) for rule in rules}
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
         self._examples: list[tuple[str, int, dict[str, Any]]] = []  # rule, number of the example in its work, example
         self._n_shown: Counter[tuple[str, int]] = Counter()
@@ -41,10 +41,7 @@ class Record:
         self._work, self._n_of_work = work, Counter[str]()
 
     def add(self, rule: str, *, chars: int, lines: int, places: int) -> None:
-        counts = self.counts[rule]
-        counts["chars"] += chars
-        counts["lines"] += lines
-        counts["places"] += places
+        self.counts[rule].update(chars=chars, lines=lines, places=places)
 
     def show(self, rule: str, line: int, text: str, start: int, stop: int, replacement: str = "") -> None:
         """Take the replacement of text[start:stop], in the line with this number from 0, as an example if needed."""
