@@ -18,8 +18,8 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.core.progress import duration
 from chaos import disturb, kill, sweeps
-from chaos.project import ROOT
 from chaos.setup import Row, Setup
+from tests.support.project import ROOT
 
 ROWS = (*kill.ROWS, *disturb.ROWS, *sweeps.ROWS)
 

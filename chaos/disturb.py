@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bukva.core.processes import free_port
-from chaos.project import Project
-from chaos.running import wait_until_empty
 from chaos.setup import LONG, SHORT, TRAIN, Row, Setup
+from tests.support.project import Project
+from tests.support.running import wait_until_empty
 
 # limit of the file size for each stage, in bytes: below the size of one of its outputs, above the sizes of its record
 # and of the file to which `dvc repro` prints

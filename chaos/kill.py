@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from chaos.project import Project
-from chaos.running import Running, ended_by, send, wait_until
 from chaos.setup import AGAIN, LONG, LONGEST, SHORT, STAGES, TRAIN, Row, Setup, interrupted, not_resumed
+from tests.support.project import Project
+from tests.support.running import Running, ended_by, send, wait_until
 
 POINTS = (
     "fsync-before:1", "fsync-after:2", "rename-before:1", "rename-after:1", "replace-before:1", "replace-after:1",

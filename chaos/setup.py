@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.project.stages import stages
-from chaos.project import Project
-from chaos.running import Running, wait_until_empty
+from tests.support.project import SAVE_OFTEN, Project
+from tests.support.running import Running, wait_until_empty
 
 STAGES = tuple(stages())  # names, in the order in which DVC runs them
 # steps at which a training scores val
@@ -21,7 +21,6 @@ LONG = list(range(0, 2001, 500))  # long enough to kill the training after its f
 LONGEST = list(range(0, 5001, 100))  # long enough to kill it after MLflow, which starts in seconds, has a point
 TRAIN = "dvc", "repro", "train-gpt"
 AGAIN = "dvc", "repro", "-f", "-s", "train-gpt"
-SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
 SEED = 20  # seed of the random moments at which processes are killed
 
 

@@ -11,9 +11,9 @@ import psutil
 
 from bukva.core.processes import free_port
 from chaos import network
-from chaos.project import ROOT, Project
-from chaos.running import Running, select, send, wait_until, wait_until_empty
-from chaos.setup import LONG, SAVE_OFTEN, Once, Row, Setup, not_resumed
+from chaos.setup import LONG, Once, Row, Setup, not_resumed
+from tests.support.project import ROOT, SAVE_OFTEN, Project
+from tests.support.running import Running, select, send, wait_until, wait_until_empty
 
 SWEEP = "python", "-m", "bukva", "sweep"
 LONGER = "-S", f"train_gpt.n_steps={LONG[-1]}", "-S", f"train_gpt.eval_every={LONG[1]}"

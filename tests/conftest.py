@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -17,8 +16,8 @@ from bukva.corpus.sources.download import download
 from bukva.corpus.splits import tokenize
 from bukva.project.revisions import HOOK_VARIABLES
 from bukva.text.ids import Ids, load_splits, read_shares, save_splits
+from tests.support.imports import ROOT
 
-ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"
 TAIL = split(0.9, 0.05, 0.05, "tail")
 

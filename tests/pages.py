@@ -4,8 +4,9 @@ from functools import cache
 
 import cells
 import pytest
-from imports import ROOT
 from ruamel.yaml import YAML
+
+from tests.support.imports import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(cells.FOLDER.glob("*.ipynb"))]
 DEV = sorted((ROOT / "docs" / "dev").glob("*.md"))  # what was chosen and measured, with the commands of its time

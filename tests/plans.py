@@ -1,11 +1,11 @@
 """A tiny project, for the tests of commands."""
 
 import numpy as np
-from imports import SHIPPED
 
 from bukva.core.params import PARAMS
 from bukva.project.stages import paths
 from bukva.text.tokenizers import CharTokenizer, save_tokenizer
+from tests.support.imports import SHIPPED
 
 BLOCK_SIZE, VOCABULARY = 11, "абвгдеё"
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from imports import ROOT
+from tests.support.imports import ROOT
 
 README = ROOT / "README.md"
 # other numerics give other numbers, and may give another verdict: of a line with one, only this much is the same

@@ -6,7 +6,8 @@ import tokenize
 from collections import defaultdict
 
 import pytest
-from imports import ROOT
+
+from tests.support.imports import ROOT
 
 MODULES = sorted((ROOT / "src" / "bukva").glob("*/**/*.py"))
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from imports import ROOT, belongs, imported, modules, reached
+
+from tests.support.imports import ROOT, belongs, imported, modules, reached
 
 # From the bottom up; packages of one row do not import each other.
 LAYERS = [

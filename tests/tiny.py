@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 import torch
-from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.core.params import read_params
 from bukva.models.gpt import GPTConfig
 from bukva.text.tokenizers import CharTokenizer
 from bukva.training.run import Task, run_training, start
+from tests.support.imports import SHIPPED
 
 V, T = 7, 5
 CPU = Machine(torch.device("cpu"), torch.float32)

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from imports import SHIPPED
 from tiny import CPU, SHAPE, WITH_MEMORY, task
 
 from bukva.backends import device as module
@@ -14,6 +13,7 @@ from bukva.backends.device import Machine, generation_device, prepare
 from bukva.core.params import read_params
 from bukva.models.registry import build
 from bukva.training.run import start
+from tests.support.imports import SHIPPED
 
 
 @pytest.fixture(autouse=True)

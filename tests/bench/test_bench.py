@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from repository import commit, run_git
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
@@ -18,6 +17,7 @@ from bench.report import Line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
 from bukva.text.collection import Work, write_collection
+from tests.support.repository import commit, run_git
 
 pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
 

@@ -9,7 +9,6 @@ import tarfile
 from functools import partial
 
 import pytest
-from imports import ROOT
 from ruamel.yaml import YAML
 
 from bench import jobs, rows
@@ -17,8 +16,9 @@ from bench.measure import Outcome
 from bench.plain import gpt, nanogpt
 from bukva.core.files import sha256
 from bukva.corpus.sources import download
-from chaos.project import SMALL, Project
-from chaos.project import WORK as SAMPLE
+from tests.support.imports import ROOT
+from tests.support.project import SMALL, Project
+from tests.support.project import WORK as SAMPLE
 
 IN_CLONES = ("default", "training", "repro", "ruslit")
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}

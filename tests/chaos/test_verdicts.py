@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from chaos.__main__ import ROWS
-from chaos.running import ended_by
 from chaos.setup import Row
+from tests.support.running import ended_by
 
 SHELLS = "/bin/sh", "/bin/bash"
 

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from imports import ROOT, SHIPPED
 from plans import write_project
-from repository import commit, run_git
 
 from bukva.cli import planning
 from bukva.cli.app import app, main
 from bukva.cli.console import call
 from bukva.core.errors import BukvaError, PeerLostError
 from bukva.project.stages import paths
+from tests.support.imports import ROOT, SHIPPED
+from tests.support.repository import commit, run_git
 
 PARAMS = SHIPPED.read_text(encoding="utf-8")
 SCORES = {

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imports import SHIPPED
 from plans import BLOCK_SIZE, write_project
 from ruamel.yaml import YAML
 
@@ -18,6 +17,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.params import parse_params, read_params
 from bukva.core.schema import MOST_STEPS
 from bukva.training.state import Progress
+from tests.support.imports import SHIPPED
 
 RAW = YAML(typ="safe").load(SHIPPED.read_text(encoding="utf-8"))
 MODEL = {"n_layer": 1, "n_head": 1, "n_embd": 32}

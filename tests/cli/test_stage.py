@@ -5,10 +5,10 @@ import shutil
 import sys
 
 import pytest
-from imports import SHIPPED
 
 from bukva.core.params import PARAMS
 from stages import stage
+from tests.support.imports import SHIPPED
 
 LOCK = {
     "split": {"deps": [], "params": {"params.yaml": {"split": {"train": 0.9}}}, "outs": [{"path": "data/split"}]},

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from compare.made import scored
 from filelock import FileLock
-from imports import SHIPPED
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare import comparison
-from chaos.project import Project
+from tests.support.imports import SHIPPED
+from tests.support.project import Project
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -5,10 +5,10 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from imports import SHIPPED
 
 from bukva.core.errors import BukvaError, redact_text, redact_url
 from bukva.core.params import PARAMS, parse_params, read_params, read_yaml
+from tests.support.imports import SHIPPED
 
 RAW = read_yaml(SHIPPED)
 MARK = "СЕКРЕТ"

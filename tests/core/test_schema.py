@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml
-from imports import ROOT, SHIPPED
 
 from bukva.core import schema
 from bukva.core.errors import BukvaError
@@ -26,6 +25,7 @@ from bukva.models.bigram import BigramConfig
 from bukva.text import tokenizers
 from bukva.training.run import Task, start
 from stages import train_bigram
+from tests.support.imports import ROOT, SHIPPED
 
 TEXT = SHIPPED.read_text(encoding="utf-8")
 SECTIONS = read_yaml(SHIPPED)

@@ -22,12 +22,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from imports import ROOT, SHIPPED
 
 from bukva.core.errors import BukvaError
 from bukva.core.params import PARAMS, parse_params, read_yaml
 from bukva.project.stages import recorded_stages
-from chaos.project import SMALL
+from tests.support.imports import ROOT, SHIPPED
+from tests.support.project import SMALL
 
 pytestmark = pytest.mark.nightly
 

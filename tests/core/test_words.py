@@ -3,9 +3,8 @@
 import re
 import subprocess
 
-from imports import ROOT
-
 from bukva.core.words import count
+from tests.support.imports import ROOT
 
 
 def test_a_count_agrees_with_its_noun():

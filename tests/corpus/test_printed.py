@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from imports import ROOT, SHIPPED
 
 from bukva.core.errors import ParamsError
 from bukva.core.files import write_text
 from bukva.core.params import PARAMS, read_yaml
+from tests.support.imports import ROOT, SHIPPED
 
 TALES = sorted((ROOT / "data/sample/prose/skazki").glob("*.txt"))
 WORK, OTHER = (tale.read_text(encoding="utf-8")[:4000] for tale in TALES[:2])

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-from imports import ROOT
 from works import split, works_of
 
 from bukva.corpus.split_report import (
@@ -15,6 +14,7 @@ from bukva.corpus.split_report import (
 )
 from bukva.corpus.splits import share_table, spans
 from bukva.text.characters import code_points
+from tests.support.imports import ROOT
 
 EXACT, BY_WORK = split(0.8, 0.1, 0.1), split(0.8, 0.1, 0.1, "by_work")
 

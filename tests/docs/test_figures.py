@@ -5,7 +5,6 @@ import re
 from functools import cache
 
 import pytest
-from imports import ROOT
 
 from bench.report import Line
 from bukva.core.files import read_json
@@ -14,6 +13,7 @@ from bukva.project.lock import read_lock
 from bukva.project.stages import stages, trained_models
 from bukva.scoring.metrics import METRICS
 from bukva.scoring.rows import rows_of
+from tests.support.imports import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = ROOT / "docs" / "reference"

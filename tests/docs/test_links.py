@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from imports import ROOT, modules
 from pages import DEV, PAGES, each_page, parameters, text
 from sqlalchemy.engine import make_url
 
 from bukva.corpus.sources.formats import READERS
 from bukva.project.stages import paths
 from bukva.scoring.metrics import METRICS
+from tests.support.imports import ROOT, modules
 
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")

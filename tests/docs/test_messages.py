@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 import typer
 from docs.test_commands import parse
-from imports import ROOT, modules
+
+from tests.support.imports import ROOT, modules
 
 COMMAND = r"(?:bukva|dvc|make) [a-z][^`\n]*"
 RECOMMENDED = re.compile(rf"`({COMMAND})`|\A({COMMAND})(?<![.)])\Z|(?:run|use|:) ({COMMAND}?)(?:[.;,):]+(?: |\Z)|\Z)")

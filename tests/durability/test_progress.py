@@ -7,7 +7,6 @@ import time
 import pandas as pd
 import pytest
 import torch
-from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
 from bukva.durability import progress as module
@@ -17,6 +16,7 @@ from bukva.text.ids import bits
 from bukva.tracking.record import SAMPLES
 from bukva.training.callback import COLUMNS, CurveFile
 from bukva.training.run import start
+from tests.support.equality import same
 
 
 class Record:

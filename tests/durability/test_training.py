@@ -7,7 +7,6 @@ import signal
 
 import pytest
 import torch
-from equality import same
 from tiny import CPU as MACHINE
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
 
@@ -18,6 +17,7 @@ from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.durability.training import Durability, restore
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
+from tests.support.equality import same
 
 STAGE = "train-gpt"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from chaos.project import Project
+from tests.support.project import Project
 
 
 def reproduced(folder: Path) -> tuple[Project, str]:

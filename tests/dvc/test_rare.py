@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from chaos.project import Project
-from chaos.running import wait_until
-from chaos.setup import STAGES
+from bukva.project.stages import stages
+from tests.support.project import Project
+from tests.support.running import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -38,7 +38,7 @@ def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path
     project.run("git", "clone", "-q", ".", str(tmp_path / "clone"))
     clone, settings = Project(tmp_path / "clone"), ("-S", "clean.rules=none")
     first = clone.run("dvc", "exp", "run", *settings, "train-bigram")
-    assert clone.stages_run(first) == [*STAGES[:4], "train-bigram"]
+    assert clone.stages_run(first) == [*list(stages())[:4], "train-bigram"]
     clone.run("git", "checkout", "-q", ".")
     again = clone.run("dvc", "exp", "run", *settings, "-S", "train_gpt.seed=7", "train-bigram")
     assert clone.stages_run(again) == []

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from imports import ROOT
 from readme import steps, walk
 
-from chaos.project import Project
+from tests.support.imports import ROOT
+from tests.support.project import Project
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from corpus.serving import Server, serving
 
-from chaos.project import WORK
+from tests.support.project import WORK
 
 TOKEN = "TOPSECRET"
 # DVC needs the whole URL, and keeps it in its run cache and in the commits of experiments

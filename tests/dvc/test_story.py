@@ -12,12 +12,13 @@ import pytest
 import requests
 from lxml import html
 
-from chaos.project import Project
-from chaos.running import wait_until, wait_until_empty
-from chaos.setup import SAVE_OFTEN, STAGES
+from bukva.project.stages import stages
+from tests.support.project import SAVE_OFTEN, Project
+from tests.support.running import wait_until, wait_until_empty
 
 pytestmark = pytest.mark.slow
 
+STAGES = list(stages())
 TRAINED = ["train-gpt", "evaluate", "sample", "publish"]
 REPORTS = (
     "metrics.json", "scores.json", "cleaning.json", "split.json", "samples.md", "corpus.md",
@@ -68,7 +69,7 @@ def runs_of(project: Project, experiment: str) -> dict[str, dict]:
 
 def test_the_first_repro_runs_every_stage_and_writes_every_report(told):
     project, printed = told
-    assert project.stages_run(printed) == list(STAGES)
+    assert project.stages_run(printed) == STAGES
     assert all((project.folder / "reports" / name).stat().st_size for name in REPORTS)
     metrics = json.loads(project.read("reports/metrics.json"))
     assert list(metrics) == ["gpt", "bigram", "counted"]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from imports import SHIPPED
 
 from bukva.backends.device import Machine
 from bukva.core.params import read_params
@@ -13,6 +12,7 @@ from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
 from bukva.text.tokenizers import CharTokenizer
+from tests.support.imports import SHIPPED
 
 CPU = Machine(torch.device("cpu"), torch.float32)
 

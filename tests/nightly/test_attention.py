@@ -6,11 +6,11 @@ import cells
 import numpy as np
 import pytest
 import tiny
-from imports import SHIPPED
 
 from bukva.models.folder import save_model
 from bukva.project.stages import paths, trained_models
 from bukva.training.run import run_training, start
+from tests.support.imports import SHIPPED
 
 pytestmark = pytest.mark.nightly
 

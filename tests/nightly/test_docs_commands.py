@@ -7,10 +7,10 @@ import re
 import shutil
 
 import pytest
-from imports import ROOT
 
 from bukva.project.revisions import experiment_ref
-from chaos.project import Project
+from tests.support.imports import ROOT
+from tests.support.project import Project
 
 pytestmark = pytest.mark.nightly
 

@@ -9,12 +9,12 @@ import subprocess
 
 import pytest
 import requests
-from imports import ROOT
 from readme import steps, walk
 from ruamel.yaml import YAML
 
 from bukva.core.files import read_json
-from chaos.running import Running
+from tests.support.imports import ROOT
+from tests.support.running import Running
 
 pytestmark = pytest.mark.nightly
 

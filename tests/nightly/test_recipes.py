@@ -4,9 +4,9 @@ import json
 import subprocess
 
 import pytest
-from imports import ROOT
 
-from chaos.project import Project
+from tests.support.imports import ROOT
+from tests.support.project import Project
 
 pytestmark = pytest.mark.nightly
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import mlflow
 import pytest
 import torch
-from imports import ROOT
 
 import bukva
 from bukva.core.params import flatten, read_params
@@ -18,6 +17,7 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.models import _signature
+from tests.support.imports import ROOT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 

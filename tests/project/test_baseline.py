@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from dvc.scm import Git, resolve_rev
-from repository import run_git
 
 from bukva.core.files import sha256
 from bukva.core.params import PARAMS
@@ -13,6 +12,7 @@ from bukva.project import baseline
 from bukva.project.baseline import lock_of_baseline, save_baseline, undo_command
 from bukva.project.lock import LOCK
 from bukva.project.revisions import experiment_ref, experiments, resolve
+from tests.support.repository import run_git
 
 LOCKED = """\
 schema: '2.0'

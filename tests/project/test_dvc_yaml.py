@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from imports import ROOT, belongs, imported, modules, reached
 from packaging.requirements import Requirement
 
 from bukva.compare.judge import EDITABLE
 from bukva.core.schema import OPTIMIZERS, Params
 from bukva.project.stages import paths, stages, trained_models
+from tests.support.imports import ROOT, belongs, imported, modules, reached
 
 STAGES = list(stages())
 

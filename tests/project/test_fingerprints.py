@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from imports import ROOT, SHIPPED
 
 from bukva.core.params import read_params
 from bukva.project.stages import differences, fingerprint
+from tests.support.imports import ROOT, SHIPPED
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import subprocess
 
 import pytest
-from imports import ROOT
+
+from tests.support.imports import ROOT
 
 OURS = (
     "Makefile", ".ci/run", ".dvc/config", "dvc.yaml", "dvc.lock", "params.yaml", "numerics.lock", "pyproject.toml",

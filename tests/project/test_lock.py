@@ -3,10 +3,10 @@
 import io
 
 import pytest
-from imports import ROOT
 from ruamel.yaml import YAML
 
 from bukva.project.lock import StageRecord, parse_lock, parse_yaml
+from tests.support.imports import ROOT
 
 VALUES = """
     1e-05 0.0003 3e-4 1E5 1e3 .5 -.5e-3 5. 1. -0 +7 00 010 '010' 089 0o17 0x1F -0x1f 0b11 1_000 0_7 12:30 '12:30'

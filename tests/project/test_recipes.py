@@ -4,8 +4,6 @@ import shutil
 
 import pytest
 from dvc.utils.hydra import apply_overrides
-from imports import ROOT, SHIPPED
-from repository import run_git
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -14,6 +12,8 @@ from bukva.core.errors import BukvaError
 from bukva.core.params import PARAMS, flatten, read_params, read_yaml
 from bukva.core.schema import Model, TrainGPT
 from bukva.project.commands import RECIPES
+from tests.support.imports import ROOT, SHIPPED
+from tests.support.repository import run_git
 
 NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 from dvc.scm import Git, resolve_rev
-from repository import commit as commit_files
-from repository import run_git
 
 from bukva.core.errors import BukvaError
 from bukva.project import revisions
 from bukva.project.baseline import undo_command
 from bukva.project.revisions import RefusedError, Revision, experiments, file_at, head, load_files, resolve
+from tests.support.repository import commit as commit_files
+from tests.support.repository import run_git
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 

@@ -7,8 +7,9 @@ import sys
 import pytest
 from browser import chromium, needs_chromium, opened
 from dvc_render.html import HTML
-from imports import ROOT
 from playwright.sync_api import expect
+
+from tests.support.imports import ROOT
 
 FROM_WEB = (
     "<script>window.vegaEmbed = (place) => { document.querySelector(place).textContent = 'from the web'; };</script>"

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from imports import SHIPPED
 from lxml import html
 
 from bukva.backends.device import Machine
@@ -21,6 +20,7 @@ from bukva.serving.app import Choice, site
 from bukva.serving.mlflow_server import Server
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers import CharTokenizer
+from tests.support.imports import SHIPPED
 
 CHARS = sorted("\n !<абвгй")
 SAMPLE = read_params(SHIPPED).sample

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from imports import SHIPPED
 
 import bukva
 from bukva.backends.device import Machine
@@ -26,6 +25,7 @@ from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
 from bukva.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer
+from tests.support.imports import SHIPPED
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException

@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
-from imports import ROOT, SHIPPED
-from repository import commit, run_git
+
+from tests.support.imports import ROOT, SHIPPED
+from tests.support.repository import commit, run_git
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import contextlib
 
 import pytest
-from imports import SHIPPED
 
 from bukva.core.errors import BukvaError
 from bukva.core.params import read_params
 from bukva.project.commands import overrides
 from bukva.sweep import commands, engine, search
 from bukva.sweep.search import pruning_rule, read_space, searcher
+from tests.support.imports import SHIPPED
 
 pytest.importorskip("ray")
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from imports import SHIPPED
 
 from bukva.core.params import read_params
 from bukva.tracking.store import ENVIRONMENT
+from tests.support.imports import SHIPPED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = (

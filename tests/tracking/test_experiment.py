@@ -5,8 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from imports import SHIPPED
-from repository import commit, run_git
 
 from bukva.core.files import write_json, write_text
 from bukva.core.params import flatten
@@ -14,6 +12,8 @@ from bukva.project.cache import digests
 from bukva.project.revisions import RefusedError
 from bukva.tracking.experiment import print_uncommitted, this_experiment
 from stages import publish as publish_stage
+from tests.support.imports import SHIPPED
+from tests.support.repository import commit, run_git
 
 
 def commit_params(project):

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from repository import commit, run_git
 from tracking.runs import cache, stage
 from tracking.test_experiment import changed
 
@@ -13,6 +12,7 @@ from bukva.project.lock import read_lock
 from bukva.tracking.publish import publish
 from bukva.tracking.record import CURVE, NOTES, read_runs, seconds_of_models
 from bukva.tracking.sync import LATER
+from tests.support.repository import commit, run_git
 
 COMMITTED = """\
 step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate

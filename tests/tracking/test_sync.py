@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
-from repository import commit
 from tracking.runs import by_name, cache, every, files, finish, points, stage, sync, whole
 from tracking.test_experiment import changed, commit_params
 
@@ -22,6 +21,7 @@ from bukva.tracking import sync as sync_module
 from bukva.tracking.record import Recorder, read_runs, save_note
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
+from tests.support.repository import commit
 
 pytestmark = [
     pytest.mark.slow,

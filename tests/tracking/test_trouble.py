@@ -18,7 +18,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from imports import SHIPPED
 from tracking.runs import cache, every, files, points
 from typer.testing import CliRunner
 
@@ -31,6 +30,7 @@ from bukva.serving.mlflow_server import mlflow_server
 from bukva.text.ids import bits
 from bukva.tracking.record import CURVE, read_runs, recorded
 from bukva.tracking.store import connect
+from tests.support.imports import SHIPPED
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 import torch
-from imports import SHIPPED
 
 from bukva.core.params import read_params
 from bukva.core.schema import OPTIMIZERS
@@ -15,6 +14,7 @@ from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.training.optimizers import build_optimizer
 from bukva.training.optimizers.muon import Muon, orthogonalize
+from tests.support.imports import SHIPPED
 
 SHAPE = GPTConfig(13, n_layer=2, n_head=1, n_embd=8, block_size=5, dropout=0.0)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from equality import same
 from tiny import CPU, SHAPE, TAUGHT, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
 from bukva.backends.device import Machine
@@ -20,6 +19,7 @@ from bukva.text.tokenizers import CharTokenizer
 from bukva.training import run as module
 from bukva.training.run import Task, learning_rate, seed_step, start
 from bukva.training.state import DivergedError
+from tests.support.equality import same
 
 
 def scripted(task, values):

@@ -1,9 +1,11 @@
 """Compare two training states."""
 
+from typing import Any
+
 import torch
 
 
-def same(one, other):
+def same(one: Any, other: Any) -> None:
     """Assert that two nested states are equal, with tensors bit by bit. A tuple equals a list: saving converts it."""
     if not isinstance(one, list | tuple):
         assert type(one) is type(other)

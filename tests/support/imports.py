@@ -10,7 +10,7 @@ from pathlib import Path
 from bukva.core.params import read_yaml
 from bukva.core.schema import Params, off_values
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / ".bukva" / "tests" / "params.yaml"  # tests read these values, since the checkout may have others
 
 
@@ -50,11 +50,11 @@ def modules() -> dict[str, Path]:
 def imported(name: str, *, while_typing: bool = False) -> frozenset[str]:
     """What one module imports, anywhere in it: modules of ours by full name, others by the first part."""
     tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
-    hidden = set()
+    hidden = set[ast.AST]()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not while_typing:
             hidden.update(ast.walk(node))
-    found = set()
+    found = set[str]()
     for node in ast.walk(tree):
         if node in hidden:
             continue

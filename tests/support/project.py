@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 from ruamel.yaml import YAML
 
-from chaos.running import Running, select, send, wait_until, wait_until_empty
+from tests.support.running import Running, select, send, wait_until, wait_until_empty
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NOT_COPIED = "data/", "reports/", "tests/", "chaos/", "docs/", "bench/"
 SMALL: dict[str, dict[str, object]] = {
     "model": {"n_layer": 1, "n_head": 1, "n_embd": 8, "block_size": 16},
@@ -27,6 +27,7 @@ SMALL: dict[str, dict[str, object]] = {
     "train_gpt": {"n_steps": 20, "eval_every": 10, "batch_size": 8, "warmup_steps": 2},
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
+SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}  # environment
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_", "GIT_"  # prefixes of environment variables
 WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corpus is cut
 N_WORKS, WORK_CHARS = 3, 4000
