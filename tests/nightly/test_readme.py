@@ -9,7 +9,6 @@ import subprocess
 
 import pytest
 import requests
-from readme import steps, walk
 from ruamel.yaml import YAML
 
 from bukva.core.files import read_json
@@ -18,6 +17,10 @@ from tests.support.running import Running
 
 pytestmark = pytest.mark.nightly
 
+README = re.sub(r" \\\n\s+", " ", (ROOT / "README.md").read_text(encoding="utf-8"))
+PROGRAM = re.compile(r"(?:make|dvc|bukva|git|\.) ")  # other indented lines are samples of models
+# other numerics give other numbers, and may give another verdict: of a line with one, only this much is the same
+VERDICT = re.compile(r"settings \S+ against \w+|^On this val text, model \S+")
 NOT_HERE = {
     "git clone": "the fixture does it",
     "make test": "this test would be part of it; make check comes last instead",
@@ -64,11 +67,55 @@ def test_readme_works_as_printed(clone, tmp_path):
             assert scores["gpt"] == pytest.approx(expected["gpt"], abs=TOLERANCE)
         return running.printed
 
-    walk([step for step in steps() if not step.command.startswith(tuple(NOT_HERE))], run)
+    chosen = [step for step in steps() if not step[0].startswith(tuple(NOT_HERE))]
+    assert len(steps()) - len(chosen) == len(NOT_HERE)
+    [experiment] = walk(chosen, run).values()
     assert TRAINED.keys() <= set(ran)
+    assert "HEAD has no results. Using the experiment `baseline` instead." in run(f"bukva compare HEAD {experiment}")
     run("dvc exp apply baseline")
     assert "up to date" in run("dvc repro")
     run("make check")
+
+
+def steps():
+    """Return the commands of README in order, each with the lines that README shows below it."""
+    found = []
+    for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE):
+        has_prompts = block.startswith("    $ ")
+        for line in re.findall(r"^    (.+)", block, re.MULTILINE):
+            command = re.sub(r"\s+#.*", "", line.removeprefix("$ "))
+            if has_prompts and not line.startswith("$ "):
+                found[-1][1].append(line)
+            elif PROGRAM.match(command):
+                found.append((command, []))
+    return found
+
+
+def pattern(line):
+    """Return a regular expression for lines of this kind: with other numbers, another verdict, any text for `...`."""
+    if verdict := VERDICT.search(line):
+        return re.escape(verdict[0])
+    return re.sub(r"\d+", r"\\d+", re.escape(line)).replace(r"\.\.\.", ".*")
+
+
+def walk(chosen, run):
+    """Run commands, check what they print, and return the names that DVC gives to experiments, by those in README."""
+    renamed = {}
+
+    def here(line):
+        for ours, theirs in renamed.items():
+            line = line.replace(ours, theirs)
+        return line
+
+    for command, shown in chosen:
+        printed = run(here(command))
+        print(f"$ {here(command)}", printed, sep="\n", flush=True)
+        names = re.search(r"experiment '(\S+)'", "\n".join(shown)), re.search(r"Ran experiment\(s\): (\S+)", printed)
+        if all(names):
+            renamed[names[0][1]] = names[1][1]
+        for line in map(here, shown):
+            assert re.search(pattern(line), printed, re.MULTILINE), f"{command}: {line!r} is not in\n{printed}"
+    return renamed
 
 
 def first_page(server):
