@@ -22,7 +22,7 @@ from bukva.project.stages import paths
 from bukva.sweep import commands as sweep
 
 if TYPE_CHECKING:
-    from bukva.compare.judge import Try
+    from bukva.compare.judge import Ledger, Try
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 PAGE = Path("reports/index.html")
@@ -217,9 +217,7 @@ def judge(
     the experiment with which the ledger begins, and after a list of the tries.
     """
     from bukva.compare import judge as court
-    from bukva.compare import records
     from bukva.report import judge as show
-    from bukva.report.comparison import print_comparisons
 
     names, print_line = names or [], (lambda _: None) if json else partial(print, flush=True)
     if len(names) > 2:
@@ -230,31 +228,52 @@ def judge(
         raise BukvaError("judge --final: this option takes no names and no other action. Run `bukva judge --final`.")
     if give_up and len(names) != 1:
         raise BukvaError("judge --give-up: give the name of one try. To list the tries: `bukva judge`.")
-    with court.only_judge() if names or final else contextlib.nullcontext():
+    if final:
+        with court.only_judge():
+            _compare_on_test(_begun(court.read_ledger()), as_json=json)
+        return
+    if not names:
+        show.print_ledger(_begun(court.read_ledger()), as_json=json)
+        return
+    with court.only_judge():
         ledger = court.read_ledger()
         names = [court.known_name(name, ledger) for name in names]
-        if ledger is None:
-            # a single name is probably a try, and beginning a ledger with this name would train eight seeds
-            if not names or give_up or (len(names) == 1 and names[0].partition("@")[0] not in BASELINES):
-                command = f"bukva judge BASELINE {names[0] if names and not give_up else 'TRY'}"
-                raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `{command}`.")
-            ledger = court.begin(names[0], model, level, print_line, names[-1])
-        elif len(names) == 2:
+        tried = names[-1]
+        # another single name is probably a try, and beginning a ledger with it would train eight seeds
+        if ledger is None and not give_up and (len(names) == 2 or tried.partition("@")[0] in BASELINES):
+            ledger = court.begin(names[0], model, level, print_line, tried)
+        elif ledger and len(names) == 2:
             court.check_baseline(ledger, *names)
-        if final:
-            comparison = court.finish(ledger)
-            print_comparisons([comparison], as_json=json)
-            records.looks_at_test(comparison.a.result.about["text"]["test"], more=1)
-            if not json:
-                print(show.selection_bias_sentence(ledger))
-            return
-        if not names or (not give_up and court.begins_with(ledger, names[-1])):
+        ledger = _begun(ledger, "TRY" if give_up else tried)
+        if give_up:
+            judged = court.give_up(tried, ledger)
+        elif court.begins_with(ledger, tried):
             show.print_ledger(ledger, as_json=json)
             return
-        judged = court.give_up(names[0], ledger) if give_up else court.judge(names[-1], ledger, print_line)
-        _save_in_mlflow(names[-1], judged)
-        show.print_try(judged, court.read_ledger() or ledger, as_json=json)
+        else:
+            judged = court.judge(tried, ledger, print_line)
+        _save_in_mlflow(tried, judged)
+        show.print_try(judged, _begun(court.read_ledger()), as_json=json)
     raise typer.Exit(JUDGED[judged.verdict])
+
+
+def _begun(ledger: "Ledger | None", tried: str = "TRY") -> "Ledger":
+    if ledger is None:
+        raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE {tried}`.")
+    return ledger
+
+
+def _compare_on_test(ledger: "Ledger", *, as_json: bool) -> None:
+    from bukva.compare.judge import finish
+    from bukva.compare.records import looks_at_test
+    from bukva.report.comparison import print_comparisons
+    from bukva.report.judge import selection_bias_sentence
+
+    comparison = finish(ledger)
+    print_comparisons([comparison], as_json=as_json)
+    looks_at_test(comparison.a.result.about["text"]["test"], more=1)
+    if not as_json:
+        print(selection_bias_sentence(ledger))
 
 
 def _save_in_mlflow(name: str, judged: "Try") -> None:
