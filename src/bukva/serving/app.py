@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, StreamingResponse
@@ -78,6 +78,166 @@ def serve(path: str, port: int) -> None:
         app = site(Library(params.compute), params.sample, mlflow)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+# ---- the web application
+
+
+def site(library: "Library", sample: Sample, mlflow: Server) -> FastAPI:
+    """Create the web application. `sample` has the default settings of the playground."""
+    app = FastAPI(openapi_url=None)  # FastAPI's documentation pages would load scripts from other servers
+    # Rejecting other host names keeps other web sites from reading the pages by DNS rebinding.
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+    app.middleware("http")(_with_policy)
+    app.exception_handler(BukvaError)(_refuse)
+    app.exception_handler(RequestValidationError)(_refuse)
+    app.mount("/static", StaticFiles(packages=[("bukva.serving", "static")]))
+    app.include_router(_results(mlflow))
+    app.include_router(_playground(library, sample))
+    return app
+
+
+async def _with_policy(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await respond(request)
+    response.headers["Content-Security-Policy"] = POLICY
+    return response
+
+
+async def _refuse(request: Request, error: BukvaError | RequestValidationError) -> Response:
+    text = str(error)
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        text = error_message(first | {"loc": first["loc"][1:]}, TextRequest)  # FastAPI's begins with "body"
+    if request.method != "GET":
+        return JSONResponse({"error": text}, status_code=400)
+    path, title = request.url.path, "Nothing to show"
+    runs = read_runs() if path in dict(LINKS) else []  # pages that show the last run
+    if running := [run.stage for run in runs if run.is_running()]:
+        title = "No results yet"
+        text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
+    page = render("message.html.j2", served=True, links=LINKS, here=path, title=title, text=text)
+    return HTMLResponse(page, status_code=404)
+
+
+# ---- pages of results: built on the first request, and rebuilt when the results have changed
+
+
+def _results(mlflow: Server) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/page.{kind}")
+    def show_asset(kind: Literal["css", "js"]) -> Response:
+        return Response(asset(f"page.{kind}"), media_type=TYPES[kind])
+
+    @router.get("/", response_class=HTMLResponse)
+    @router.get("/runs/{name:path}", response_class=HTMLResponse)
+    def show(name: str = "") -> str:
+        check_conflicts()
+        with _building:
+            return _page(name, _state())
+
+    @router.get("/mlflow")
+    def open_mlflow(run: str = "") -> RedirectResponse:
+        while not mlflow.is_ready():
+            time.sleep(POLL_SECONDS)
+        return RedirectResponse(mlflow.page(run))
+
+    return router
+
+
+# Building a page takes seconds. A second request for the same page waits for the lock, and finds the page in the cache.
+_building = threading.Lock()
+
+
+@lru_cache(CACHED_PAGES)
+def _page(name: str, _: object) -> str:
+    if not name:
+        return overview(LINKS, served=True)
+    here, revision = f"/runs/{quote(name)}", resolve(name)
+    own_links = [(here, revision.name)] if not revision.is_workspace else []
+    if run := revision.dvc_name:
+        # in MLflow, the baseline of `make repro` has another name
+        run = name_of_repro(revision.baseline) if run == baseline.NAME else run
+        own_links.append((f"/mlflow?run={quote(run)}", f"{revision.name} in MLflow"))
+    return page_of(name, [*LINKS, *own_links], here=here, served=True)
+
+
+def _state() -> tuple[object, ...]:
+    """Return values that change whenever a result changes."""
+    files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
+    return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
+
+
+# ---- the playground
+
+
+class TextRequest(Section):
+    """A request of the playground to score or continue a text."""
+
+    model: str  # key of a Choice
+    text: Annotated[str, Field(max_length=MOST_TYPED)]
+    settings: dict[str, Any] = Field(default_factory=dict)  # replace values of section `sample` of params.yaml
+
+
+def _playground(library: "Library", sample: Sample) -> APIRouter:
+    router = APIRouter(prefix="/play")
+
+    @router.get("", response_class=HTMLResponse)
+    def play() -> str:
+        choices, answers = library.choices(), Path(paths()["answers"])
+        prompts = read_json(answers)["prompts"] if answers.exists() else []
+        # model B is from another experiment than model A, if possible
+        others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
+        return render(
+            "playground.html.j2",
+            package="bukva.serving",
+            served=True,
+            links=LINKS,
+            here="/play",
+            title="Playground",
+            subtitle="The color of a character shows how surprising it is to a model. Type a text, then let both "
+            "models continue it.",
+            choices=choices,
+            chosen={"A": choices[0].key, "B": others[0].key},
+            sample=sample,
+            prompts=prompts,
+            text=next((prompt for prompt in prompts if prompt.strip()), ""),
+            levels=LEVELS,
+            most_chars=MOST_CHARS,
+        )
+
+    @router.post("/score")
+    def score(request: TextRequest) -> dict[str, Any]:
+        writer = library.writer(request.model)
+        return _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
+
+    @router.post("/write")
+    def write(request: TextRequest) -> StreamingResponse:
+        sampling = settings(sample.model_dump() | request.settings, RequestSettings)
+        pieces = _written(library.writer(request.model), request.text, sampling)
+        return StreamingResponse(pieces, media_type="application/x-ndjson")
+
+    return router
+
+
+def _scored(writer: Writer, text: str) -> dict[str, Any]:
+    return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
+
+
+def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
+    """Yield JSON lines, several at a time: first the scored text, then the pieces that continue it."""
+    yield _line(_scored(writer, text))
+    batch, sent_at = "", 0.0
+    for piece in writer.write(text, sampling):
+        batch += _line(piece)
+        if time.monotonic() - sent_at >= FLUSH_SECONDS:
+            yield batch
+            batch, sent_at = "", time.monotonic()
+    yield batch
+
+
+def _line(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 # ---- the trained models of the last run, the last commit and all experiments
@@ -160,148 +320,3 @@ def _choices_of(result: Result) -> Iterator[Choice]:
             yield Choice(key, name, model.label, _bits(result, model.name), digest)
             if COUNTED in files:
                 yield Choice(f"{key}/alone", name, f"{model.label} without its n-grams", None, digest, True)
-
-
-# ---- the web application
-
-
-class TextRequest(Section):
-    """A request of the playground to score or continue a text."""
-
-    model: str  # key of a Choice
-    text: Annotated[str, Field(max_length=MOST_TYPED)]
-    settings: dict[str, Any] = Field(default_factory=dict)  # replace values of section `sample` of params.yaml
-
-
-def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
-    """Create the web application. `sample` has the default settings of the playground."""
-    app = FastAPI(openapi_url=None)  # FastAPI's documentation pages would load scripts from other servers
-    # Rejecting other host names keeps other web sites from reading the pages by DNS rebinding.
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
-    app.mount("/static", StaticFiles(packages=[("bukva.serving", "static")]))
-
-    @app.middleware("http")
-    async def with_policy(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await respond(request)
-        response.headers["Content-Security-Policy"] = POLICY
-        return response
-
-    @app.exception_handler(BukvaError)
-    @app.exception_handler(RequestValidationError)
-    async def refuse(request: Request, error: BukvaError | RequestValidationError) -> Response:
-        text = str(error)
-        if isinstance(error, RequestValidationError):
-            first = error.errors()[0]
-            text = error_message(first | {"loc": first["loc"][1:]}, TextRequest)  # FastAPI's begins with "body"
-        if request.method != "GET":
-            return JSONResponse({"error": text}, status_code=400)
-        path, title = request.url.path, "Nothing to show"
-        runs = read_runs() if path in dict(LINKS) else []  # pages that show the last run
-        if running := [run.stage for run in runs if run.is_running()]:
-            title = "No results yet"
-            text += f" Stage {running[-1]} is running; MLflow (/mlflow) shows the curves of trainings."
-        page = render("message.html.j2", served=True, links=LINKS, here=path, title=title, text=text)
-        return HTMLResponse(page, status_code=404)
-
-    @app.get("/page.{kind}")
-    def show_asset(kind: Literal["css", "js"]) -> Response:
-        return Response(asset(f"page.{kind}"), media_type=TYPES[kind])
-
-    @app.get("/", response_class=HTMLResponse)
-    @app.get("/runs/{name:path}", response_class=HTMLResponse)
-    def show(name: str = "") -> str:
-        check_conflicts()
-        with _building:
-            return _page(name, _state())
-
-    @app.get("/mlflow")
-    def open_mlflow(run: str = "") -> RedirectResponse:
-        while not mlflow.is_ready():
-            time.sleep(POLL_SECONDS)
-        return RedirectResponse(mlflow.page(run))
-
-    @app.get("/play", response_class=HTMLResponse)
-    def play() -> str:
-        choices, answers = library.choices(), Path(paths()["answers"])
-        prompts = read_json(answers)["prompts"] if answers.exists() else []
-        # model B is from another experiment than model A, if possible
-        others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
-        return render(
-            "playground.html.j2",
-            package="bukva.serving",
-            served=True,
-            links=LINKS,
-            here="/play",
-            title="Playground",
-            subtitle="The color of a character shows how surprising it is to a model. Type a text, then let both "
-            "models continue it.",
-            choices=choices,
-            chosen={"A": choices[0].key, "B": others[0].key},
-            sample=sample,
-            prompts=prompts,
-            text=next((prompt for prompt in prompts if prompt.strip()), ""),
-            levels=LEVELS,
-            most_chars=MOST_CHARS,
-        )
-
-    @app.post("/play/score")
-    def score(request: TextRequest) -> dict[str, Any]:
-        writer = library.writer(request.model)
-        return _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
-
-    @app.post("/play/write")
-    def write(request: TextRequest) -> StreamingResponse:
-        sampling = settings(sample.model_dump() | request.settings, RequestSettings)
-        pieces = _written(library.writer(request.model), request.text, sampling)
-        return StreamingResponse(pieces, media_type="application/x-ndjson")
-
-    return app
-
-
-# ---- pages of results: built on the first request, and rebuilt when the results have changed
-
-
-# Building a page takes seconds. A second request for the same page waits for the lock, and finds the page in the cache.
-_building = threading.Lock()
-
-
-@lru_cache(CACHED_PAGES)
-def _page(name: str, _: object) -> str:
-    if not name:
-        return overview(LINKS, served=True)
-    here, revision = f"/runs/{quote(name)}", resolve(name)
-    own_links = [(here, revision.name)] if not revision.is_workspace else []
-    if run := revision.dvc_name:
-        # in MLflow, the baseline of `make repro` has another name
-        run = name_of_repro(revision.baseline) if run == baseline.NAME else run
-        own_links.append((f"/mlflow?run={quote(run)}", f"{revision.name} in MLflow"))
-    return page_of(name, [*LINKS, *own_links], here=here, served=True)
-
-
-def _state() -> tuple[object, ...]:
-    """Return values that change whenever a result changes."""
-    files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
-    return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
-
-
-# ---- answers of the playground
-
-
-def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
-
-
-def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
-    """Yield JSON lines, several at a time: first the scored text, then the pieces that continue it."""
-    yield _line(_scored(writer, text))
-    batch, sent_at = "", 0.0
-    for piece in writer.write(text, sampling):
-        batch += _line(piece)
-        if time.monotonic() - sent_at >= FLUSH_SECONDS:
-            yield batch
-            batch, sent_at = "", time.monotonic()
-    yield batch
-
-
-def _line(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False) + "\n"
