@@ -147,6 +147,6 @@ def diverged(setup: Setup, number: int) -> str:
 
 
 ROWS = (
-    Row(full_disk, 7), Row(no_checkpoint, 1), Row(broken_mlflow, 4), Row(queue_workers, 1), Row(two_pipelines, 1),
-    Row(diverged, 1),
+    Row(full_disk, len(MAX_BYTES)), Row(no_checkpoint, 1), Row(broken_mlflow, 4), Row(queue_workers, 1),
+    Row(two_pipelines, 1), Row(diverged, 1),
 )  # fmt: skip

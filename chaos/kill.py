@@ -261,5 +261,5 @@ def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool)
 ROWS = (
     Row(stages, 3), Row(system_calls, 8), Row(mlflow_ahead, 1), Row(dvc, 1), Row(dvc_before_stage, 3),
     Row(dvc_exp_run, 1), Row(before_dvc_lock, 1), Row(power_cut, 2), Row(abandoned, 1), Row(signals, 2),
-    Row(two_processes, 4), Row(experiments, 3),
+    Row(two_processes, 4), Row(experiments, len(KINDS)),
 )  # fmt: skip

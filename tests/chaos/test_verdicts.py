@@ -1,11 +1,12 @@
 """How the faults are judged is tested, too."""
 
+import re
 import signal
 import subprocess
 
 import pytest
 
-from chaos.__main__ import ROWS
+from chaos.__main__ import PAGE, ROWS, TABLE
 from chaos.setup import Row
 from tests.support.running import ended_by
 
@@ -37,6 +38,8 @@ def test_a_fault_that_did_not_happen_counts_as_lost(tries, happened, lost):
     assert row.verdicts(None) == [""] * happened + ["the fault did not happen"] * lost
 
 
-def test_every_row_has_a_name_a_fault_and_a_method_for_the_table():
+def test_every_row_has_its_own_name_and_the_page_has_its_fault_and_its_method():
     assert len({row.name for row in ROWS}) == len(ROWS)
-    assert all(len(row.paragraphs) == 2 for row in ROWS)
+    table = TABLE.search(PAGE.read_text(encoding="utf-8"))[0]
+    shown = re.findall(r"^\| (.+?) \| (.+?) \|", table, re.MULTILINE)
+    assert shown[2:] == [tuple(row.paragraphs) for row in ROWS]  # below the header
