@@ -1,29 +1,27 @@
-"""Exit status and output of stages and commands."""
+"""Exit status and output of commands."""
 
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from plans import write_project
+import typer
+from typer.core import TyperGroup
 
-from bukva.cli import planning
 from bukva.cli.app import app, main
 from bukva.cli.console import call
 from bukva.core.errors import BukvaError, PeerLostError
-from bukva.project.stages import paths
 from tests.support.imports import ROOT, SHIPPED
 from tests.support.repository import commit, run_git
 
 PARAMS = SHIPPED.read_text(encoding="utf-8")
 SCORES = {
-    "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
-    "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
-    "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
+    "bigram": {"val": {"bits_per_char": 3.9}},
+    "gpt": {"val": {"bits_per_char": 2.7}},
+    "baselines": {"val": {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8}},
     "best_counted": "bigram_exact",
     "window": {"length": 64, "stride": 32, "unit": "character"},
     "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.123}},
@@ -32,10 +30,16 @@ FULL = "raw: No space left on device. Existing files are intact. Free some space
 NO_MEMORY = "Out of memory. Use a smaller model, batch_size, block_size or baselines.max_order, or a shorter text."
 
 
-def run(*command, cwd=ROOT):
-    """Run Python in a new process."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
+def commands(group, *words):
+    """Yield the words of every command below a group."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, *words, name)
+        else:
+            yield *words, name
+
+
+COMMANDS = list(commands(typer.main.get_command(app)))
 
 
 def fill(folder):
@@ -74,9 +78,8 @@ def test_every_command_names_a_file_with_a_merge_conflict(bukva, tmp_path, files
         f"{files[0]} has a merge conflict (line 2). Edit it, or keep the version of one side: `git checkout --ours "
         f"{' '.join(files)}` (or --theirs). Then run `make repro`. To undo the merge: `git merge --abort`.\n"
     )
-    for command in app.registered_commands:
-        assert bukva(command.callback.__name__) == (1, "", said)
-    assert bukva("scores", "--help")[0] == 0
+    for command in COMMANDS:
+        assert bukva(*command) == (1, "", said)
 
 
 @pytest.mark.parametrize(
@@ -110,23 +113,21 @@ def test_a_fault_of_the_program_is_shown_without_secrets(monkeypatch, capsys):
     assert printed.endswith("ConnectionError: no route to https://host/a.txt with ***\n\n")
 
 
-def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
-    done = run("-c", "from stages import stage\ndef main():\n raise KeyboardInterrupt\nstage.run(main)")
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
-    done = run("-m", "stages.split", "one")
-    assert done.returncode == 2
-    assert "unexpected extra argument" in done.stderr
-
-
 def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
     missing, below = f"{tmp_path}: this folder has no params.yaml.", tmp_path / "docs and data"
-    assert bukva("check") == (1, "", f"{missing} Change to the folder of a clone of bukva.\n")
+    for command in COMMANDS:
+        assert bukva(*command) == (1, "", f"{missing} Change to the folder of a clone of bukva.\n")
+        assert bukva(*command, "--help")[0] == 0
     for folder in (below, tmp_path / ".dvc"):
         folder.mkdir()
     (tmp_path / "dvc.yaml").touch()
     monkeypatch.chdir(below)
     assert bukva("check") == (1, "", f"{missing} Run `git checkout HEAD params.yaml`.\n")
+
+
+def test_every_command_is_run_by_a_test():
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    assert {name for name, *_ in COMMANDS} <= {*re.findall(r'(?:bukva\(|app, \[|"bukva", )"([a-z]+)"', tests)}
 
 
 # ---- bukva check
@@ -258,18 +259,3 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
         assert "improves the GPT by 0.123 bits" in said
         assert counted == f"Scores on this test text have now been shown {times}.\n"
-
-
-def test_a_plan_is_proposed_for_a_text_that_is_split(bukva, tmp_path, monkeypatch):
-    """A tiny text and one thread. The command briefly measures two toy sizes."""
-    write_project(tmp_path)
-    monkeypatch.setattr(planning, "LADDER", [(1, 32, 1), (1, 64, 1)])
-    monkeypatch.setattr(planning, "LEAST_SECONDS", 1e-9)
-    status, said, _ = bukva("plan", "1h")
-    assert (status, said.startswith("plan: 1 layer, 32 channels, ")) == (0, True)
-    assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", said)
-    assert "train_gpt.patience" in said  # an hour of training on 307 characters overfits
-    for file in (tmp_path / paths()["split"]).iterdir():
-        file.unlink()
-    incomplete = "The text is not split yet, so data/split is incomplete. Run `dvc repro split`.\n"
-    assert bukva("plan", "1h") == (1, "", incomplete)

@@ -1,26 +1,46 @@
 """`bukva plan` measures sizes of a GPT for a short time, and proposes the training that fits into a time budget."""
 
 import math
+import re
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import BLOCK_SIZE, write_project
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
 from bukva.cli import planning
+from bukva.cli.app import app
 from bukva.cli.planning import LADDER, Plan, Stopwatch, parse_budget, plans, propose, warnings
 from bukva.core.errors import BukvaError
-from bukva.core.params import parse_params, read_params
+from bukva.core.params import PARAMS, parse_params, read_params
 from bukva.core.schema import MOST_STEPS
+from bukva.project.stages import paths
+from bukva.text.tokenizers import CharTokenizer, save_tokenizer
 from bukva.training.state import Progress
 from tests.support.imports import SHIPPED
 
+BLOCK_SIZE, VOCABULARY = 11, "абвгдеё"
 RAW = YAML(typ="safe").load(SHIPPED.read_text(encoding="utf-8"))
 MODEL = {"n_layer": 1, "n_head": 1, "n_embd": 32}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a tiny split text, and with parameters that use one thread."""
+    text = SHIPPED.read_text(encoding="utf-8").replace("  threads: 0", "  threads: 1")
+    (tmp_path / PARAMS).write_text(text.replace("  block_size: 64", f"  block_size: {BLOCK_SIZE}"), encoding="utf-8")
+    for name in ("split", "tokens"):
+        (tmp_path / paths()[name]).mkdir(parents=True)
+    save_tokenizer(tmp_path / paths()["tokens"], CharTokenizer.train([VOCABULARY]))
+    for split, n in (("train", 307), ("val", 101)):
+        np.save(tmp_path / paths()["split"] / f"{split}.npy", (np.arange(n) % len(VOCABULARY)).astype(np.uint8))
+    monkeypatch.chdir(tmp_path)
 
 
 def plan(seconds=939, train_chars=500_000, n_parameters=1000, seconds_per_update=0.5, seconds_per_scoring=3.0):
@@ -99,10 +119,8 @@ def test_the_stopwatch_times_the_scoring_and_updates_after_the_first_ones_until_
     assert (stopwatch.seconds_per_scoring, stopwatch.seconds_per_update) == (5.0, pytest.approx(0.3))
 
 
-def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit(tmp_path, monkeypatch):
+def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit(project, monkeypatch):
     """Each training scores 50 of the 100 characters of val in 3 s, and an update takes 1 s."""
-    write_project(tmp_path)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(planning, "SCORED_IDS", 50)
 
     def measure(n_fitting):
@@ -129,3 +147,17 @@ def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit
     assert len(measure(1)) == 1
     with pytest.raises(torch.OutOfMemoryError):
         measure(0)
+
+
+def test_a_plan_is_proposed_for_a_text_that_is_split(project, monkeypatch):
+    """A tiny text and one thread. The command briefly measures two toy sizes."""
+    monkeypatch.setattr(planning, "LADDER", [(1, 32, 1), (1, 64, 1)])
+    monkeypatch.setattr(planning, "LEAST_SECONDS", 1e-9)
+    said = CliRunner().invoke(app, ["plan", "1h"]).stdout
+    assert said.startswith("plan: 1 layer, 32 channels, ")
+    assert re.search(r"\nTo train this model: `dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", said)
+    assert "train_gpt.patience" in said  # an hour of training on 307 characters overfits
+    for file in Path(paths()["split"]).iterdir():
+        file.unlink()
+    incomplete = "The text is not split yet, so data/split is incomplete. Run `dvc repro split`."
+    assert str(CliRunner().invoke(app, ["plan", "1h"]).exception) == incomplete

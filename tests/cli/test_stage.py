@@ -64,3 +64,17 @@ def test_a_stage_whose_parameters_change_while_it_runs_fails_because_dvc_would_r
     assert f"stage train-gpt ran with {SAID}" in error
     assert run("train-gpt", during=CHARS) == (0, "")  # of another stage, which has not run yet
     assert run("train-gpt", before=N_HEAD) == (0, "")
+
+
+@pytest.mark.parametrize(("words", "status", "said"), [([], 130, ""), (["one"], 2, "unexpected extra argument")])
+def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line(
+    monkeypatch, capsys, words, status, said
+):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["stage", *words])
+    with pytest.raises(SystemExit) as ended:
+        stage.run(interrupted)
+    printed = capsys.readouterr().err
+    assert (ended.value.code, said in printed, "Traceback" in printed) == (status, True, False)

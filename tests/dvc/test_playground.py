@@ -1,18 +1,17 @@
 """bukva play: the page of the project's server on which one writes with its models, as somebody uses it."""
 
 import re
-import signal
 
 import pytest
+import requests
 from browser import check_everywhere, chromium, needs_chromium, opened
 from playwright.sync_api import expect
 
+from bukva.serving.app import LINKS
+
 pytestmark = pytest.mark.nightly
 
-OPEN = re.compile(r"Serving \(Ctrl-C to stop\): (http://127\.0\.0\.1:\d+)/play\n")
-N_CHARTS = 2  # of the report of an experiment, which has no attention maps
 WAIT = 120_000  # milliseconds, for a page that is built and drawn on a busy machine
-CHARTS = "[data-chart] svg"
 SPEED = re.compile(r"First character after \d+ ms, then \d+ per second\.")
 
 
@@ -21,12 +20,19 @@ def address(with_ngrams):
     """The address of a project whose GPT has n-grams with one experiment more."""
     with_ngrams.run("dvc", "exp", "run", "-n", "plain", "-S", "model.ngrams=none")
     with_ngrams.reset()
-    running = with_ngrams.start("python", "-m", "bukva", "play", PYTHONPATH="src")
-    assert running.reaches(lambda: OPEN.search(running.printed)), running.printed
-    yield OPEN.search(running.printed)[1]
-    running.process.send_signal(signal.SIGINT)
-    assert running.wait() in (0, 130)
-    assert "Traceback" not in running.printed
+    with with_ngrams.playing() as address:
+        for path, _ in LINKS:
+            requests.get(address + path, timeout=WAIT / 1000)  # a browser does not wait until pages are built
+        yield address
+
+
+def wait_until_drawn(page):
+    """Wait for all charts, and for the scores of both models in the playground."""
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+    charts = page.locator("[data-chart]")
+    expect(charts.locator("svg")).to_have_count(charts.count(), timeout=WAIT)
+    for status in page.locator(".column .status").all():
+        expect(status).to_contain_text("bits per character", timeout=WAIT)
 
 
 @needs_chromium
@@ -34,13 +40,13 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(add
     with chromium() as browser:
         page = browser.new_page()
         page.goto(address, timeout=WAIT)
-        expect(page.locator(CHARTS)).to_have_count(2, timeout=WAIT)
+        wait_until_drawn(page)
         page.get_by_role("link", name="plain").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(
             re.compile(r"^plain: \d\.\d{3} bits"), timeout=WAIT
         )
         page.reload()
-        expect(page.locator(CHARTS)).to_have_count(N_CHARTS, timeout=WAIT)
+        wait_until_drawn(page)
         page.go_back()
         page.get_by_role("link", name="MLflow", exact=True).click()
         expect(page.get_by_role("button", name="Sort: gpt.val")).to_be_visible(timeout=WAIT)
@@ -49,14 +55,9 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(add
 
 
 @needs_chromium
-@pytest.mark.parametrize(("path", "n_charts"), [("/", 2), ("/runs/plain", N_CHARTS), ("/play", 0)])
-def test_a_page_is_for_everybody_on_every_screen(address, path, n_charts):
-    def is_drawn(page):
-        expect(page.locator(CHARTS)).to_have_count(n_charts, timeout=WAIT)
-        if not n_charts:
-            expect(page.locator(".status").last).to_contain_text("bits per character")
-
-    check_everywhere(address + path, is_drawn)
+@pytest.mark.parametrize("path", [path for path, _ in LINKS if path != "/mlflow"])  # which is a page of MLflow
+def test_a_page_is_for_everybody_on_every_screen(address, path):
+    check_everywhere(address + path, wait_until_drawn)
 
 
 @needs_chromium

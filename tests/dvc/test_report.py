@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from browser import check_everywhere, chromium, needs_chromium, opened
+from browser import chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
@@ -117,14 +117,6 @@ def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, pa
         shown.get_by_label("Prompt").select_option("0 1.0")
         expect(shown.locator("article[data-sample='0 1.0']").first).to_be_visible()
         expect(shown.locator("article[data-sample='0 0.8']").first).to_be_hidden()
-
-
-@needs_chromium
-def test_the_page_is_for_everybody_on_every_screen(project, page):
-    def is_drawn(shown):
-        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
-
-    check_everywhere(address(project), is_drawn)
 
 
 def test_without_a_run_there_is_one_sentence(project):

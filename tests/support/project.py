@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,19 @@ class Project:
     def bukva(self, *arguments: str, ok: bool = True) -> str:
         """Run a command of bukva with the code of the project, and return its output."""
         return self.run("python", "-m", "bukva", *arguments, ok=ok, PYTHONPATH="src")
+
+    @contextlib.contextmanager
+    def playing(self) -> Iterator[str]:
+        """Run `bukva play`, and yield the address of its server."""
+        running, pattern = (
+            self.start("python", "-m", "bukva", "play", PYTHONPATH="src"),
+            r"(http://127\.0\.0\.1:\d+)/play\n",
+        )
+        assert running.reaches(lambda: re.search(pattern, running.printed)), running.printed
+        yield re.findall(pattern, running.printed)[0]
+        running.process.send_signal(signal.SIGINT)
+        assert running.wait() in (0, 130)
+        assert "Traceback" not in running.printed
 
     def sync(self) -> None:
         """Send all runs to MLflow, as `bukva sync` does."""
