@@ -16,7 +16,7 @@ from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.project.revisions import Revision
 from bukva.serving import app as pages
-from bukva.serving.app import Choice, site
+from bukva.serving.app import LINKS, Choice, site
 from bukva.serving.mlflow_server import Server
 from bukva.serving.writer import Writer
 from bukva.text.tokenizers import CharTokenizer
@@ -140,7 +140,7 @@ def test_without_a_result_there_is_a_page_with_the_sentence_and_the_stage_that_r
         answer = client.get(path)
         page = html.fromstring(answer.text)
         assert answer.status_code == 404
-        assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
+        assert page.xpath("//nav//@href") == [path for path, _ in LINKS]
         return page.xpath("//h1")[0].text, page.xpath("//p[@class='verdict']")[0].text_content()
 
     monkeypatch.setattr(pages, "read_runs", list)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from corpus.cleaning.cleaned import clean
+from corpus.cleaning.notes_rules import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from notes_rules import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from works import texts_in
 
 from bukva.core.errors import BukvaError
