@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = {390: 844, 1280: 900, 1920: 1080}  # and heights: a phone, a laptop, a large screen
+WAIT = 120_000  # milliseconds, for a page that is built and drawn on a busy machine
 SCHEMES = ("light", "dark")
 SERIOUS = ("serious", "critical")  # what axe-core calls so
 
@@ -19,6 +20,7 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? null : 
     .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest("svg, .wide"))
     .map((one) => one.outerHTML.slice(0, 100))"""
 
+expect.set_options(timeout=WAIT)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
 
 
@@ -38,6 +40,7 @@ def opened(
     """A page; in the end there must be no other error in its console than `expected`, and no request to elsewhere."""
     size = {"width": width, "height": WIDTHS[width]}
     context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=bypass_csp)
+    context.set_default_timeout(WAIT)
     page, said, asked = context.new_page(), [], []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))

@@ -4,14 +4,13 @@ import re
 
 import pytest
 import requests
-from browser import check_everywhere, chromium, needs_chromium, opened
+from browser import WAIT, check_everywhere, chromium, needs_chromium, opened
 from playwright.sync_api import expect
 
 from bukva.serving.app import LINKS
 
 pytestmark = pytest.mark.nightly
 
-WAIT = 120_000  # milliseconds, for a page that is built and drawn on a busy machine
 SPEED = re.compile(r"First character after \d+ ms, then \d+ per second\.")
 
 
@@ -28,11 +27,11 @@ def address(with_ngrams):
 
 def wait_until_drawn(page):
     """Wait for all charts, and for the scores of both models in the playground."""
-    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     charts = page.locator("[data-chart]")
-    expect(charts.locator("svg")).to_have_count(charts.count(), timeout=WAIT)
+    expect(charts.locator("svg")).to_have_count(charts.count())
     for status in page.locator(".column .status").all():
-        expect(status).to_contain_text("bits per character", timeout=WAIT)
+        expect(status).to_contain_text("bits per character")
 
 
 @needs_chromium
@@ -42,16 +41,14 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(add
         page.goto(address, timeout=WAIT)
         wait_until_drawn(page)
         page.get_by_role("link", name="plain").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text(
-            re.compile(r"^plain: \d\.\d{3} bits"), timeout=WAIT
-        )
+        expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile(r"^plain: \d\.\d{3} bits"))
         page.reload()
         wait_until_drawn(page)
         page.go_back()
         page.get_by_role("link", name="MLflow", exact=True).click()
-        expect(page.get_by_role("button", name="Sort: gpt.val")).to_be_visible(timeout=WAIT)
+        expect(page.get_by_role("button", name="Sort: gpt.val")).to_be_visible()
         page.go_back()
-        expect(page.get_by_role("heading", name="Leaderboard")).to_be_visible(timeout=WAIT)
+        expect(page.get_by_role("heading", name="Leaderboard")).to_be_visible()
 
 
 @needs_chromium

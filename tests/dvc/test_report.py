@@ -110,7 +110,7 @@ def test_each_character_has_the_colour_of_its_better_predictor(project, page):
 @needs_chromium
 def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, page):
     with chromium() as browser, opened(browser, address(project)) as shown:
-        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
+        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS)
         visible = shown.locator("article:visible")
         keys = {article.get_attribute("data-sample") for article in visible.all()}
         assert keys == {"0 0.8"}
