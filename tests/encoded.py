@@ -1,11 +1,11 @@
 """Works of several alphabets, encoded by each tokenizer and split up by the stages' functions."""
 
 import numpy as np
+from works import saved
 from works import split as section
 
 from bukva.core.schema import Tokenize
 from bukva.corpus.splits import tokenize
-from bukva.text.collection import Work, write_collection
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import load_lengths, load_splits, read_shares, save_splits
 
@@ -17,7 +17,7 @@ WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "�
 
 def held_out(folder, kind, split):
     """The held-out text as stage evaluate reads it; clean, tokens and split are in the folder."""
-    write_collection(folder / "clean", ((Work("c", "A", name), text) for name, text in WORKS.items()))
+    saved(folder / "clean", WORKS)
     params = Tokenize(kind=kind, vocabulary="all", vocab_size=277)
     tokenizer, *_ = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))

@@ -1,6 +1,6 @@
 """Works for tests: tables of them, their texts, and ways to divide them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 
@@ -8,12 +8,17 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.core.schema import Split
-from bukva.text.collection import Work, read_table, read_texts
+from bukva.text.collection import Work, read_table, read_texts, write_collection
 
 
 def texts_in(folder: Path) -> dict[Work, str]:
     """The text of every work of a collection, in the order of the table."""
     return dict(read_texts(folder, read_table(folder)))
+
+
+def saved(folder: Path, works: Mapping[str, str]) -> pd.DataFrame:
+    """Write works with these names and texts, without authors, to a folder, and return their table."""
+    return write_collection(folder, ((Work("-", "-", name), text) for name, text in works.items()))
 
 
 def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Iterable[str] = "-") -> pd.DataFrame:

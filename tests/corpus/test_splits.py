@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from works import split, splits, works_of
+from works import saved, split, splits, works_of
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.split_report import report
 from bukva.corpus.splits import divide, spans
-from bukva.text.collection import TEXT, Work, write_collection
+from bukva.text.collection import TEXT
 from bukva.text.ids import check_lengths
 
 # fractions whose digits times the characters of a corpus exceed 64 bits
@@ -114,10 +114,6 @@ def text_of(first, n=97):
         f"Строка {number * number * 7919 % 100_003} из {number}, а за ней {number * 104_729 % 99_991}.\n"
         for number in range(first, first + n)
     )
-
-
-def saved(folder, works):
-    return write_collection(folder, ((Work("-", "-", name), text) for name, text in works.items()))
 
 
 def test_what_val_and_test_share_with_train_is_reported_or_cut_out_of_train_and_nothing_else(tmp_path):

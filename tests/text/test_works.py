@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from works import split
+from works import saved, split
 
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Tokenize
 from bukva.corpus.splits import MAX_SYMBOLS, spans, tokenize
-from bukva.text.collection import Work, read_table, write_collection
+from bukva.text.collection import read_table
 from bukva.text.ids import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import TOKENIZERS, load_tokenizer
 
@@ -24,8 +24,7 @@ HALVES = split(0.5, 0.5, 0, "tail")
 
 def collection(folder, *texts):
     """Write works a, b, c ... with these texts to a folder, and return the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_collection(folder, [(Work("c", "A", work), text) for work, text in zip("abcdef", texts, strict=False)])
+    saved(folder, dict(zip("abcdef", texts, strict=False)))
     return folder
 
 
@@ -72,7 +71,7 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     clean = collection(tmp_path / "clean", "абаа", "вгвёѣ")
     tokenize(clean, tmp_path / "tokens", ALL, HALVES)
     message = rejection(clean, tmp_path / "tokens", TRAIN)
-    assert message.startswith("c/A/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
+    assert message.startswith("-/-/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
     assert message.endswith("; use tokenize.vocabulary=all.")
     former = load_tokenizer(tmp_path / "tokens").decode(np.load(tmp_path / "tokens" / "ids.npy"))
     assert former == "абаавгвёѣ"  # the previous outputs are still complete

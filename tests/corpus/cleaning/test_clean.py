@@ -8,7 +8,7 @@ from corpus.cleaning.cleaned import clean
 from corpus.cleaning.notes_rules import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from works import texts_in
+from works import saved, texts_in
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
@@ -85,9 +85,9 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
 
 
 def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
-    works = [(Work("-", "-", "a"), "  To be,\nor not\n"), (Work("-", "-", "b"), "31415\n")]
-    write_collection(tmp_path / "raw", works)  # the line end after digits is no text that is left
-    write_collection(tmp_path / "clean", [(Work("-", "-", "former"), "ж")])
+    # the line end after digits is no text that is left
+    saved(tmp_path / "raw", {"a": "  To be,\nor not\n", "b": "31415\n"})
+    saved(tmp_path / "clean", {"former": "ж"})
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (

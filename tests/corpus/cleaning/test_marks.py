@@ -2,13 +2,12 @@
 
 import pytest
 from corpus.cleaning.cleaned import NOTHING, clean
-from works import texts_in
+from works import saved, texts_in
 
 from bukva.core.schema import Clean
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules, rule_set
 from bukva.corpus.sources.formats.pages import html_text
-from bukva.text.collection import Work, write_collection
 
 HEADER = "The Project Gutenberg EBook of A Story, by Nobody\n\nThis eBook is for the use of anyone anywhere.\n\n"
 LICENCE = "\nSection 1. General Terms of Use\n\n1.A. By reading any part of this work you agree. " * 40 + "\n"
@@ -97,8 +96,7 @@ def test_the_lines_of_a_work_that_is_cut_keep_their_numbers(tmp_path):
     title = f"{STARTS[6]}\n"
     book = "Somebody walked on\u00ad and on.\n" * 300
     text = f"{20 * HEADER}{title}{book}{ENDS[0]}\n{LICENCE}{HEADER}{title}{book}{ENDS[0]}\n{LICENCE}"
-    works = [(Work("-", "-", name), text) for name, text in (("a", text), ("b", book), ("c", ""))]
-    write_collection(tmp_path / "raw", works)
+    saved(tmp_path / "raw", {"a": text, "b": book, "c": ""})
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", rule_set("literary"), "")
     kept = book.replace("\u00ad", "")
     assert list(texts_in(tmp_path / "clean").values()) == [2 * kept, kept, ""]
@@ -111,7 +109,7 @@ def test_the_lines_of_a_work_that_is_cut_keep_their_numbers(tmp_path):
 
 def test_auto_judges_a_russian_book_without_the_english_licence(tmp_path):
     text = f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}"
-    write_collection(tmp_path / "raw", [(Work("-", "-", "a"), text)])
+    saved(tmp_path / "raw", {"a": text})
     assert len(LICENCE) > len(RUSSIAN)
     rules, why = chosen_rules(Clean(rules="auto", file="-"), tmp_path / "raw")
     assert (rules.name, why) == ("notes", "because 100.0 % of the letters are Cyrillic (clean.rules auto)")

@@ -7,6 +7,7 @@ import yaml
 from corpus.cleaning.cleaned import NOTHING, clean
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from works import saved
 
 from bukva.core.errors import BukvaError
 from bukva.core.schema import Clean
@@ -19,7 +20,6 @@ from bukva.corpus.cleaning.rule_sets import (
     read_entries,
     rule_set,
 )
-from bukva.text.collection import Work, write_collection
 
 EXAMPLE = RULES.parents[4] / "rules" / "example.yaml"
 ACTIONS = "drop_lines, delete, replace, normalise, cut_to or cut_from"
@@ -39,7 +39,7 @@ def sentences(tmp_path, content):
 
 
 def chosen(folder, *texts, rules="auto", file="-"):
-    write_collection(folder, [(Work("-", "-", str(i)), text) for i, text in enumerate(texts)])
+    saved(folder, {str(number): text for number, text in enumerate(texts)})
     return chosen_rules(Clean(rules=rules, file=file), folder)
 
 
