@@ -5,7 +5,6 @@ libraries quote the whole response, and are therefore never shown.
 """
 
 import fnmatch
-import hashlib
 import os
 import re
 import time
@@ -139,6 +138,7 @@ def fetch_dataset(
     os.environ.update(SETTINGS)
     import httpx2
     from huggingface_hub import HfApi
+    from huggingface_hub.utils.sha import git_hash
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=os.environ.get("HF_TOKEN") or False)
     try:
@@ -156,7 +156,9 @@ def fetch_dataset(
                     etag_timeout=TIMEOUT_SECONDS[1],
                 )
             )
-            expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
+            expected, actual = (
+                (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, git_hash(path.read_bytes()))
+            )
             if actual != expected:
                 why = f"its digest is {actual}, but in the commit it is {expected}"
                 raise BukvaError(f"{dataset}, {file.rfilename}: {why}. Run the same command again.")
@@ -196,8 +198,3 @@ def _chosen(listed: Any, dataset: str, pattern: str, is_read: Callable[[Path], b
         more = " ..." if len(names) > SHOWN else ""
         raise BukvaError(f"params.yaml, download.url: {why}. The dataset has {known}{more}.")
     return [names[name] for name in chosen]
-
-
-def _git_blob_id(path: Path) -> str:
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
