@@ -57,7 +57,7 @@ def works(lengths, n_context):
     ("memory", "of_train", "beyond"),
     [
         ("none", False, True), ("logits", True, True), ("input", False, True), ("input", True, True),
-        ("logits", False, False), ("input", False, False),
+        ("input", False, False),
     ],
 )  # fmt: skip
 def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_train, beyond):
@@ -94,16 +94,19 @@ def counting(memory):
     return model
 
 
-@pytest.mark.parametrize("memory", ["none", "logits"])
+@pytest.mark.parametrize(("memory", "beyond"), [("none", True), ("logits", True), ("logits", False)])
 @pytest.mark.parametrize("stride", [1, 3, T])
-def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(memory, stride, monkeypatch):
+def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(
+    memory, beyond, stride, monkeypatch
+):
     monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)  # batches as for a large vocabulary
     model = counting(memory)
     for n in (2, 3, T, T + 1, T + 2, 3 * T + 1, 41):
         ids = text(n)
-        expected = score_one_by_one(model, ids, stride)
-        np.testing.assert_allclose(nats_of(model, ids, T, stride), expected, atol=1e-5)
-        for size in (2, 3, 7):
+        expected, whole = score_one_by_one(model, ids, stride, beyond=beyond), [Passage(0, ids, 1)]
+        nats = nats_of_passages(model, whole, T, stride, ngrams_see_before_window=beyond)
+        np.testing.assert_allclose(nats, expected, atol=1e-5)
+        for size in (2, 3, 7) if beyond else ():
             shares = [nats_of_process(model, ids, T, stride, rank, size) for rank in range(size)]
             np.testing.assert_allclose(np.concatenate(shares), expected, atol=1e-5)
 
