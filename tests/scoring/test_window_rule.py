@@ -90,7 +90,7 @@ def counting(memory):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     if model.ngrams:
-        model.ngrams.count(text(37))
+        model.ngrams.count(text(41))
     return model
 
 
