@@ -68,19 +68,6 @@ def test_the_best_of_several_is_marked_with_luck_and_only_three_seeds_that_no_ot
     assert any("with fresh seeds, which had no influence on the choice" in line for line in sentences(board))
 
 
-def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_that_it_shares(known):
-    for name, changes in {"HEAD": {}, "other seed of samples": {"sample.seed": 5}, "the same": {}}.items():
-        known(name, changes)
-    board = leaderboard("HEAD", "gpt")
-    [[row]] = board.texts
-    assert row.setting.all_names == [row.setting.name, "other seed of samples", "the same"]
-    said = sentences(board)
-    assert (
-        "other seed of samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said
-    )
-    assert not any(line.startswith(("Only the baseline", "the same:")) for line in said)
-
-
 def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
     known("HEAD")
     known("better", {"model.n_head": 1}, effect=-0.1)
@@ -133,13 +120,17 @@ def test_a_text_without_a_test_split_has_no_test_score_and_is_not_counted(known,
     assert looks_at_test("2" * 64) == 1
 
 
-def test_one_training_under_several_names_is_one_row_with_all_of_them(known):
-    known("HEAD")
+def test_one_training_under_several_names_is_one_row_with_all_of_them_and_what_differs_is_said(known):
+    for name, changes in {"HEAD": {}, "samples": {"sample.seed": 5}, "again": {}}.items():
+        known(name, changes)
+    said = sentences(leaderboard("HEAD", "gpt"))
+    assert "samples has the same training and scores as HEAD. The two differ only in sample.seed=5." in said
+    assert not any(line.startswith(("Only the baseline", "again has")) for line in said)
     for name, seed in (("elfin-vent", 7), ("gushy-jaws", 7), ("third", 8)):
         known(name, {"model.n_head": 1, "train_gpt.seed": seed}, effect=0.1)
     board = leaderboard("HEAD", "gpt")
     _, rows = table(board, board.texts[0])
-    assert [row[0] for row in rows] == ["HEAD", "elfin-vent (2 seeds), also gushy-jaws, third"]
+    assert [row[0] for row in rows] == ["HEAD, also samples, again", "elfin-vent (2 seeds), also gushy-jaws, third"]
     row = to_json(board, ["val"])["rows"][1]
     assert (row["experiments"], row["also"]) == (["elfin-vent", "third"], ["gushy-jaws"])
 
