@@ -19,6 +19,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.schema import OPTIMIZERS
 from bukva.training.run import start
 from bukva.training.state import DivergedError
+from tests.support.equality import same
 from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
 
 ROOT = Path(__file__).parents[2]
@@ -70,14 +71,12 @@ def test_three_processes_end_with_the_weights_the_losses_and_the_optimizer_of_on
 def test_they_give_the_same_bytes_again_also_after_a_restart_in_the_middle(cores):
     whole = trained(SHAPE, optimizer="muon")[0]
     saved = []
-    trained(
-        SHAPE, optimizer="muon", callbacks=[Call(7, lambda state, _: saved.append(copy.deepcopy(state.state_dict())))]
-    )
+    keep = Call(7, lambda state, _: saved.append(copy.deepcopy(state.state_dict())))
+    trained(SHAPE, optimizer="muon", callbacks=[keep])
     again = start(task(SHAPE, batch_size=12, eval_every=5, optimizer="muon"))
     again.load_state_dict(saved[0])
     trained(SHAPE, again, optimizer="muon")
-    for name, weight in whole.weights().items():
-        assert torch.equal(again.weights()[name], weight)
+    same(again.weights(), whole.weights())
     assert again.curve == whole.curve
 
 

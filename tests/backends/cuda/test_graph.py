@@ -199,7 +199,7 @@ def test_the_loss_and_muons_update_are_traced_whole_and_compute_the_same(shape, 
     for each in (plain, state):
         each.optimizer.make_capturable(torch.device("cpu"))
         each.optimizer.set_learning_rate(0.03)
-    with cuda.compiled(TrainingJob(state.model, state.optimizer, (12, 5), 3, {})):
+    with cuda.compiling(TrainingJob(state.model, state.optimizer, (12, 5), 3, {})):
         for each in (plain, state):
             for step in range(1, 4):
                 each.model.zero_grad()

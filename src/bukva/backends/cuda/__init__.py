@@ -69,7 +69,7 @@ class RecordedUpdate:
             f"{COMPILE_SECONDS:.0f} s and would save {seconds:.0f} s"
         )
         if seconds > COMPILE_SECONDS:
-            with compiled(self.job):
+            with compiling(self.job):
                 if not (error := self.graphed.warm_up(batch)):
                     return self._capture("with a compiled loss function", "compiled")
                 _say(f"The loss function could not be compiled. Reason: {_one_line(error)}")
@@ -98,7 +98,7 @@ class RecordedUpdate:
 
 
 @contextlib.contextmanager
-def compiled(job: TrainingJob) -> Iterator[None]:
+def compiling(job: TrainingJob) -> Iterator[None]:
     """Compile the loss function and Muon's update with torch.compile, until the with block ends."""
     torch.compiler.reset()  # otherwise torch.compile stops compiling a function after eight models
     muon = [optimizer for optimizer in job.optimizer.optimizers if hasattr(optimizer, "update")]
