@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compare.made import scored
 from filelock import FileLock
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare import comparison
+from tests.compare.made import scored
 from tests.support.imports import SHIPPED
 from tests.support.project import Project
 

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from compare.made import seeds_of
 
 from bukva.compare.comparison import compare, leaderboard
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import Revision
 from bukva.report.comparison import COMMAND, more_seeds, sentences
 from bukva.report.leaderboard import sentences as board_sentences
+from tests.compare.made import seeds_of
 
 
 @pytest.fixture

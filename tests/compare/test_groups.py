@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from compare.made import ABOUT, NUMERICS, result
 
 from bukva.compare.groups import groups
+from tests.compare.made import ABOUT, NUMERICS, result
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from compare.made import PARAMS
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
@@ -21,6 +20,7 @@ from bukva.project.revisions import experiment_ref
 from bukva.report import judge as report
 from bukva.report.page import judged_tries
 from bukva.tracking import record
+from tests.compare.made import PARAMS
 
 BETTER, WORSE, SMALL = {"model.n_head": 8}, {"model.n_head": 2}, {"model.n_head": 1}
 EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import vl_convert
-from compare.made import seeds_of
 from lxml import html
 from typer.testing import CliRunner
 
@@ -17,6 +16,7 @@ from bukva.compare.statistics.settings import MATTERS, expected_luck
 from bukva.core.errors import BukvaError
 from bukva.report import page
 from bukva.report.leaderboard import print_leaderboard, sentences, table, to_json
+from tests.compare.made import seeds_of
 
 HEADS = {"b": 1, "c": 2, "d": 8}
 

@@ -3,11 +3,11 @@
 from statistics import stdev
 
 import pytest
-from compare.made import result
 
 from bukva.compare import records
 from bukva.compare.groups import groups
 from bukva.core.errors import BukvaError
+from tests.compare.made import result
 
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
 
