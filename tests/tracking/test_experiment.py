@@ -30,12 +30,12 @@ def test_dvc_repro_is_named_after_the_commit_of_the_project_and_what_differs_fro
     project, params, tmp_path, monkeypatch
 ):
     experiment = this_experiment(params)
-    assert (experiment.experiment, experiment.commit) == ("repro-uncommitted", "")
+    assert (experiment.experiment, experiment.shown, experiment.commit) == (*["repro-uncommitted"] * 2, "")
     head = commit_params(project)
     (project / "params.yaml").write_text("# nothing as it was")
     monkeypatch.chdir(tmp_path)
     experiment = this_experiment(params)
-    assert (experiment.experiment, experiment.commit) == (f"repro-{head[:7]}", head)
+    assert (experiment.experiment, experiment.shown, experiment.commit) == (f"repro-{head[:7]}", "baseline", head)
     names = {this_experiment(changed(params, "model", n_head=n_head)).experiment for n_head in (1, 2)}
     assert [len(name) for name in names] == [len("repro-1234567-12345678")] * 2
 
@@ -111,7 +111,8 @@ def subfolder(project, monkeypatch):
     return root
 
 
-def test_edits_in_a_subfolder_of_a_repository_have_a_key_each(subfolder, params):
+def test_edits_in_a_subfolder_of_a_repository_have_a_key_each(subfolder, params, monkeypatch):
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
     clean, keys = this_experiment(params), set()
     for text in ("two", "three"):
         write_text(subfolder / "src/bukva/models/gpt.py", text)
@@ -151,11 +152,11 @@ def test_a_text_is_part_of_the_experiment_also_if_git_does_not_track_it(subfolde
         assert this_experiment(own).edited == []
 
 
-def test_many_edited_folders_are_counted_and_a_text_is_one(subfolder, params):
+def test_a_text_is_one_edited_folder_however_many_files_differ_and_few_folders_are_named(subfolder, params):
     for number in range(60):
         write_text(subfolder / f"own/author {number}/a.txt", "")
     for name in ("core", "corpus/cleaning", "corpus/sources", "models", "text"):
         write_text(subfolder / f"src/bukva/{name}/two.py", "")
-    own = changed(params, "download", path="own")
-    edited, folders = this_experiment(own), ["own", "src/bukva/corpus", "src/bukva/models"]
-    assert edited.edited == [*folders, "1 more"]
+    edited = this_experiment(changed(params, "download", path="own"))
+    assert edited.edited == ["own", "src/bukva/corpus", "src/bukva/models", "src/bukva/text"]
+    assert edited.edits == "own, src/bukva/corpus, src/bukva/models, 1 more"

@@ -1,6 +1,6 @@
 """The record of a stage, also of one that fails or is killed, and the notes that are added to it later."""
 
-import json
+import hashlib
 import os
 import signal
 import time
@@ -15,7 +15,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
 from bukva.project.cache import digests
 from bukva.project.curves import read_curve
-from bukva.project.lock import parse_lock
+from bukva.project.lock import StageRecord
 from bukva.tracking.record import (
     CURVE,
     FILE,
@@ -45,26 +45,23 @@ def end():
     return the_run().state()[0]
 
 
+def md5(text):
+    return hashlib.md5(text.encode()).hexdigest()
+
+
 def test_a_stage_that_ends_well_has_a_record_in_the_original_repository(alone, params, tmp_path, monkeypatch):
     (tmp_path / "snapshot/.dvc").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "snapshot")
     write_text(Path("reports/cleaning.json"), "{}")
     with recorded("clean", params):
         assert end() == {"status": "RUNNING", "why": "", "at": None, "seconds": None, "outs": {}}
-    run = the_run()
+    run, ended = the_run(), end()
     assert run.folder.is_relative_to(alone)
     assert (run.stage, run.kind, run.experiment, run.restored) == ("clean", "data", "repro-uncommitted", False)
     assert run.params["model.n_head"] == params.model.n_head
-    assert (
-        end().items()
-        >= {"status": "FINISHED", "why": "", "outs": {"reports/cleaning.json": dvc_digest_of("{}")}}.items()
-    )
-    assert 0 <= end()["seconds"] <= (end()["at"] - run.at + 2) / 1000
-
-
-def dvc_digest_of(text):
-    write_text(Path("other"), text)
-    return dvc_digest(Path("other"))
+    expected = {"status": "FINISHED", "why": "", "outs": {"reports/cleaning.json": md5("{}")}}
+    assert ended.items() >= expected.items()
+    assert 0 <= ended["seconds"] <= (ended["at"] - run.at + 2) / 1000
 
 
 def test_outputs_have_the_digests_that_dvc_gives_them(alone):
@@ -101,14 +98,24 @@ def test_a_training_without_a_sender_reports_it_and_a_silent_one_writes_nothing(
     assert end()["status"] == "FINISHED"
 
 
+def wrapped():
+    """An error of a library, with the cause."""
+    error = RuntimeError("call failed: refused, call ...\nTraceback")
+    error.__context__ = ConnectionRefusedError("[Errno 111] https://me:secret@host refuses\nnobody there")
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "status", "why"),
     [
         (BukvaError("book.txt: byte 7 is not UTF-8."), "FAILED", "book.txt: byte 7 is not UTF-8."),
         (ZeroDivisionError("by zero"), "FAILED", "ZeroDivisionError: by zero"),
+        (wrapped(), "FAILED", "ConnectionRefusedError: [Errno 111] https://***@host refuses"),
+        (ValueError("page " * 1000), "FAILED", f"ValueError: {'page ' * 1000}"[:1000]),
         (KeyboardInterrupt(), "KILLED", "Interrupted."),
         (SystemExit(0), "FINISHED", ""),
     ],
+    ids=["expected", "bug", "of a library", "long", "Ctrl-C", "exit"],
 )
 def test_the_record_says_how_a_stage_ended_and_the_error_is_raised_again(alone, params, error, status, why):
     write_text(Path("reports/cleaning.json"), "{}")
@@ -188,29 +195,27 @@ def test_the_time_of_a_training_includes_the_time_before_its_interruptions(alone
 @pytest.fixture
 def wide(alone, params, monkeypatch):
     """The run of an experiment called wide, which has finished."""
-    monkeypatch.setenv("DVC_EXP_NAME", "wide")
-    write_text(Path("reports/cleaning.json"), "wide")
+    return finish_clean(params, monkeypatch, "wide", "wide")
+
+
+def finish_clean(params, monkeypatch, name, text):
+    monkeypatch.setenv("DVC_EXP_NAME", name)
+    write_text(Path("reports/cleaning.json"), text)
     finish("clean", params)
-    return the_run()
-
-
-def lock(text):
-    outs = [{"path": "data/clean", "md5": "abc"}, {"path": "reports/cleaning.json", "md5": dvc_digest_of(text)}]
-    return parse_lock(json.dumps({"schema": "2.0", "stages": {"clean": {"outs": outs}}}))
+    return read_runs()[-1]
 
 
 def test_a_run_is_found_by_what_it_made_and_otherwise_by_the_name(wide, params, monkeypatch):
-    made, unknown = lock("wide"), lock("unknown")
-    assert [run_of(made, name) for name in ("wide", "renamed", "")] == [wide] * 3
-    assert [run_of(unknown, name) for name in ("wide", "renamed")] == [wide, None]
-    monkeypatch.setenv("DVC_EXP_NAME", "renamed")  # a later experiment, which made something else
-    write_text(Path("reports/cleaning.json"), "other")
-    finish("clean", params)
-    assert run_of(made, "renamed") == wide
-    write_text(Path("reports/cleaning.json"), "wide")  # and one that made the same
-    monkeypatch.setenv("DVC_EXP_NAME", "again")
-    finish("clean", params)
-    assert [run_of(made, name).experiment for name in ("wide", "again", "")] == ["wide", "again", "again"]
+    def found(text, name):
+        outs = {"data/clean": "abc", "reports/cleaning.json": md5(text)}
+        return run_of({"clean": StageRecord({}, {}, outs)}, name)
+
+    assert [found("wide", name) for name in ("wide", "renamed", "")] == [wide] * 3
+    assert [found("unknown", name) for name in ("wide", "renamed")] == [wide, None]
+    finish_clean(params, monkeypatch, "renamed", "other")  # a later experiment
+    assert found("wide", "renamed") == wide
+    again = finish_clean(params, monkeypatch, "again", "wide")
+    assert [found("wide", name) for name in ("wide", "again", "")] == [wide, again, again]
 
 
 def note_in_another_process(made, number):

@@ -22,8 +22,7 @@ from bukva.core.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.project.baseline import SPLIT
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
-from bukva.tracking.experiment import MAIN
-from bukva.tracking.record import REQUIREMENTS, Event, Run, code_archive
+from bukva.tracking.record import MAIN, REQUIREMENTS, Event, Run, code_archive
 from bukva.tracking.store import KEY, PARENT, Store, connect, database_path, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def log_model(
 ) -> None:
     """Upload a trained model from its folder, unless MLflow already has the complete model.
 
-    The runs will list the model as an output. The first one is the run of the training.
+    run_ids: runs that will list the model as an output. The first one is the run of the training.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
@@ -115,43 +114,44 @@ def send_scores(store: Store, run: Run, content: Event, at: int, run_id: str, pa
     Models with a score on val are also registered. Models that an earlier experiment trained are left out. `content` is
     that of metrics.json, and `at` its time in milliseconds since 1970.
     """
-    from mlflow.entities import LoggedModelStatus
-
-    scores = [(name, value, at, 0) for name, value in flatten(content).items() if value is not None]
-    store.log(run_id, scores)
-    known = parent.data.metrics
-    headline = [score for score in scores if score[0].startswith(f"{MAIN}.") or score[0].endswith((".val", ".test"))]
-    store.log(parent.info.run_id, [score for score in headline if known.get(score[0]) != score[1]])
-    below = {
-        each.info.run_id for each in store.runs(run.key).values() if each.data.tags.get(PARENT) == parent.info.run_id
-    }
+    scores, known = flatten(content), parent.data.metrics
+    headline = [name for name in scores if name.startswith(f"{MAIN}.") or name.endswith((".val", ".test"))]
+    store.log(run_id, [(name, value, at, 0) for name, value in scores.items()])
+    store.log(parent.info.run_id, [(name, scores[name], at, 0) for name in headline if known.get(name) != scores[name]])
     splits = {each["split"]: (each["name"], each["digest"]) for each in run.datasets}
     for name in content.keys() & trained_models().keys():
-        logged = store.client.search_logged_models(
-            [store.experiment_id],
-            f"tags.`{KEY}` = '{run.key}' AND tags.`bukva.model` = '{name}'",
-            order_by=[{"field_name": "creation_timestamp", "ascending": False}],
-        )
-        newest = [each for each in logged if each.source_run_id in below][:1]
-        for model in [each for each in newest if each.status == LoggedModelStatus.READY]:
-            source = model.source_run_id
-            points = [  # named as in metrics.json, because val_bits_per_char already names a curve of the training
-                (f"{name}.{measure}", value, at, 0, model.model_id, *splits.get(measure, (None, None)), source)
+        if model := _newest(store, run, name, parent.info.run_id):
+            # named as in metrics.json, because val_bits_per_char already names a curve of the training
+            linked = [
+                (f"{name}.{measure}", value, at, 0, model.model_id, *splits.get(measure, (None, None)))
                 for measure, value in content[name].items()
-                if value is not None
             ]
-            store.log(source, points)
+            store.log(model.source_run_id, [(*point, model.source_run_id) for point in linked])
             if SPLIT in content[name]:
                 _register(store.client, model, f"bukva-{name}", run, content[name][SPLIT])
     move_aliases(store.client, run.params["download.corpus"])
 
 
-def _register(client: "MlflowClient", model: "LoggedModel", name: str, made: Run, bits: float) -> None:
+def _newest(store: Store, run: Run, name: str, parent_id: str) -> "LoggedModel | None":
+    """Return the complete model that was trained last in the experiment, or None."""
+    from mlflow.entities import LoggedModelStatus
+
+    below = {each.info.run_id for each in store.runs(run.key).values() if each.data.tags.get(PARENT) == parent_id}
+    logged = store.client.search_logged_models(
+        [store.experiment_id],
+        f"tags.`{KEY}` = '{run.key}' AND tags.`bukva.model` = '{name}'",
+        order_by=[{"field_name": "creation_timestamp", "ascending": False}],
+    )
+    newest = next((each for each in logged if each.source_run_id in below), None)
+    return newest if newest and newest.status == LoggedModelStatus.READY else None
+
+
+def _register(client: "MlflowClient", model: "LoggedModel", name: str, run: Run, bits: float) -> None:
     """Add a scored model to MLflow's registry, unless the registry already has it."""
-    edited = made.edited  # then the commit cannot produce this version
-    code = {"bukva.edited": ", ".join(edited)} if edited else {"bukva.commit": made.commit}
-    tags = {"bukva.experiment": made.experiment, SCORE: repr(bits), SCORED_TEXT: _text(made), **code}
-    tags[CORPUS] = made.params["download.corpus"]
+    corpus = run.params["download.corpus"]
+    tags = {"bukva.experiment": run.experiment, SCORE: repr(bits), SCORED_TEXT: _text(run), CORPUS: corpus}
+    # the commit cannot produce a version of edited code
+    tags |= {"bukva.edited": run.edits} if run.edited else {"bukva.commit": run.commit}
     source, by_name = model.artifact_location, f"name = '{name}'"
     version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)
     if version is None:
@@ -167,10 +167,10 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, made: Run
         client.set_logged_model_tags(model.model_id, {VERSIONS: registered})
 
 
-def _text(made: Run) -> str:
+def _text(run: Run) -> str:
     """Return a digest that identifies the text on which models were scored."""
-    cleaned = sorted({each["text"] for each in made.datasets})
-    return digest([cleaned, {key: value for key, value in made.params.items() if key.startswith("split.")}])
+    cleaned = sorted({each["text"] for each in run.datasets})
+    return digest([cleaned, {key: value for key, value in run.params.items() if key.startswith("split.")}])
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:

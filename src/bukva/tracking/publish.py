@@ -10,10 +10,10 @@ from bukva.core.files import read_json
 from bukva.core.processes import fails_within, start_detached
 from bukva.core.schema import Params
 from bukva.project.baseline import SCORED, lock_of_baseline
-from bukva.project.lock import LOCK, StageRecord, parse_yaml, read_lock
+from bukva.project.lock import LOCK, parse_yaml, read_lock
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.tracking.experiment import this_experiment
-from bukva.tracking.record import CURVE, REMEDY, Recorder, Run, read_runs, save_note, why_failed
+from bukva.tracking.record import CURVE, REMEDY, Recorder, Run, explain, read_runs, save_note
 from bukva.tracking.sync import LATER
 
 SYNC_SECONDS = 60
@@ -32,16 +32,17 @@ def publish(params: Params) -> None:
 
     try:
         experiment, lock, runs = this_experiment(params), read_lock(), read_runs()
-        own, before = [run for run in runs if run.key == experiment.key], lock_of_baseline(experiment.commit)
-        restored = []
+        before, restored = lock_of_baseline(experiment.commit), []
+        is_trained = any(run.key == experiment.key and run.kind == "training" for run in runs)
         for stage in [each for each in recorded_stages() if each in lock]:
+            finished = [run for run in runs if run.stage == stage and run.state()[0]["status"] == "FINISHED"]
+            # runs of which all known outputs are those of the lock file
+            made = [run for run in finished if run.state()[0]["outs"].items() <= lock[stage].outs.items()]
+            own = [run for run in finished if run.key == experiment.key]
             # a model that was trained again to the same bytes also needs its scores
-            is_scored = stage == SCORED and any(run.kind == "training" for run in own)
-            is_new = is_scored or lock[stage] != before.get(stage)
-            finished = [run for run in own if run.stage == stage and run.state()[0]["status"] == "FINISHED"]
-            if not _made(finished[-1], lock[stage]) if finished else is_new:
-                made = [run for run in runs if run.stage == stage and not run.restored and _made(run, lock[stage])]
-                _write_record(stage, params, made)
+            is_new = lock[stage] != before.get(stage) or (stage == SCORED and is_trained)
+            if own[-1] not in made if own else is_new:
+                _write_record(stage, params, [run for run in made if not run.restored])
                 restored.append(stage)
         for run in read_runs(experiment.experiment, experiment.key)[-1:]:
             text = Path(LOCK).read_text(encoding="utf-8")
@@ -54,16 +55,10 @@ def publish(params: Params) -> None:
         else:
             print(f"MLflow receives experiment {experiment.shown}. Run `bukva ui` to see it.{note}")
         if experiment.edited:
-            edited = ", ".join(experiment.edited)
-            print(f"The code or text of this experiment differs from commit {experiment.commit[:7]}: {edited}.")
+            commit = experiment.commit[:7]
+            print(f"The code or text of this experiment differs from commit {commit}: {experiment.edits}.")
     except Exception as error:  # a damaged dvc.lock or record can cause any exception
-        print(f"MLflow is missing results of this experiment, because stage publish failed ({why_failed(error)}).")
-
-
-def _made(run: Run, record: StageRecord) -> bool:
-    """Return whether a run has made the recorded outputs, as far as it has digests of them."""
-    end, _ = run.state()
-    return end["status"] == "FINISHED" and end["outs"].items() <= record.outs.items()
+        print(f"MLflow is missing results of this experiment, because stage publish failed ({explain(error)}).")
 
 
 def _write_record(stage: str, params: Params, made: list[Run]) -> None:

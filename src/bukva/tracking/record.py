@@ -38,19 +38,22 @@ from typing import Any
 import psutil
 
 from bukva.core.errors import message_for, redact_text
-from bukva.core.files import PACKAGE, atomic_file, project_root, write_text
+from bukva.core.files import PACKAGE, atomic_file, project_root, read_json, write_text
 from bukva.core.machine import processor
 from bukva.core.processes import LOG, fails_within, leave_running, signals_call, start_detached
 from bukva.core.schema import Params
 from bukva.project.lock import StageRecords, outputs
 from bukva.project.stages import stages, trained_models
-from bukva.tracking.experiment import MAIN, Experiment, datasets, numerics_of, this_experiment, trained_numerics
+from bukva.tracking.experiment import Experiment, datasets, this_experiment
 
 Event = dict[str, Any]
 
+MAIN = "gpt"  # model whose training the run of an experiment in MLflow describes
+# what was known before a training that affects its rounding, by its names in numerics.json; backends add more to it
+NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 FILE, CURVE, SAMPLES, NOTES = "run.jsonl", "curve.csv", "samples.txt", "notes"
 SHOWN = "reports/", "data/models/"  # outputs that are useful in MLflow; texts, ids and counts stay in DVC
-NOTE_CHARS = 1000  # maximum length of the reason in an end event
+MAX_MESSAGE_CHARS = 1000  # of an error, because a proxy may answer with a whole HTML page in one line
 REQUIREMENTS = "requirements.txt"  # in the archive of the code
 # Packages that serving/pyfunc.py imports. MLflow adds its own requirements.
 DISTRIBUTIONS = (
@@ -130,9 +133,9 @@ def read_runs(experiment: str = "*", key: str = "", stage: str = "") -> list[Run
 
 def open_run(folder: Path) -> Run | None:
     """Return the run in a folder, or None if its start event is incomplete or of another version of bukva."""
-    with contextlib.suppress(FileNotFoundError, TypeError), (folder / FILE).open("rb") as file:
+    with contextlib.suppress(FileNotFoundError, KeyError), (folder / FILE).open("rb") as file:
         if start := _parse(file.readline()):
-            return Run(**{name: value for name, value in start.items() if name != "event"})
+            return Run(**{field.name: start[field.name] for field in dataclasses.fields(Run)})
     return None
 
 
@@ -149,7 +152,7 @@ def run_of(lock: StageRecords, name: str = "") -> Run | None:
 
 
 def seconds_of_models(model: str) -> dict[str, float]:
-    """Return how long each training of a model took, with its interruptions resumed, by the digest of the model."""
+    """Return how long each training of a model took, with all parts of a resumed one, by the digest of the model."""
     about = trained_models()[model]
     ends = [run.state()[0] for run in read_runs(stage=about.stage) if not run.restored]
     return {end["outs"][about.folder.as_posix()]: end["seconds"] for end in ends if end["outs"]}
@@ -190,7 +193,21 @@ class Recorder:
         if silent:
             return
         with self._errors_reported():
-            run = _start(stage, params, restored, numerics, n_parameters)
+            at, kind = time.time_ns() // 1_000_000, stages()[stage].kind
+            experiment = this_experiment(params)
+            run = Run(
+                **dataclasses.asdict(experiment),
+                id=f"{experiment.experiment}/{stage}-{uuid.uuid4().hex[:8]}",
+                at=at,
+                stage=stage,
+                restored=restored,
+                numerics=_numerics(stage, numerics, restored=restored),
+                datasets=datasets(kind, params),
+                user=psutil.Process().username(),
+                processor=processor(),
+                n_parameters=n_parameters,
+                code=_pack_code() if kind == "training" else "",
+            )
             run.folder.mkdir(parents=True)
             self.run, self._file = run, (run.folder / FILE).open("ab", buffering=0)
             # on a file system without locks, a killed stage looks like a running one
@@ -222,7 +239,7 @@ class Recorder:
             if self._file:
                 shown = [out for out in stages()[self.stage].outs if out.startswith(SHOWN) and Path(out).exists()]
                 outs = {out: dvc_digest(Path(out)) for out in shown} if status == "FINISHED" else {}
-                end = {"status": status, "why": why[:NOTE_CHARS], "seconds": self.seconds(), "outs": outs}
+                end = {"status": status, "why": why, "seconds": self.seconds(), "outs": outs}
                 with self._file:
                     self._file.write(_line("end", end))
 
@@ -245,23 +262,13 @@ def _line(event: str, content: Mapping[str, Any]) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
-def _start(stage: str, params: Params, restored: bool, numerics: Mapping[str, str], n_parameters: int) -> Run:
-    at = time.time_ns() // 1_000_000
-    experiment, kind, trained = this_experiment(params), stages()[stage].kind, trained_models()
-    has_gpt = kind == "report" or (restored and stage == trained[MAIN].stage)
-    return Run(
-        **dataclasses.asdict(experiment),
-        id=f"{experiment.experiment}/{stage}-{uuid.uuid4().hex[:8]}",
-        at=at,
-        stage=stage,
-        restored=restored,
-        numerics=numerics_of(numerics) or (trained_numerics() if has_gpt else ""),
-        datasets=datasets(kind, params),
-        user=psutil.Process().username(),
-        processor=processor(),
-        n_parameters=n_parameters,
-        code=_pack_code() if kind == "training" else "",
-    )
+def _numerics(stage: str, known: Mapping[str, str], *, restored: bool) -> str:
+    """Describe what affected the rounding of this training, or of the GPT if the stage uses it or DVC restored it."""
+    model = trained_models()[MAIN]
+    if stages()[stage].kind == "report" or (restored and stage == model.stage):
+        with contextlib.suppress(OSError, ValueError):  # there is no model
+            known = read_json(model.folder / "numerics.json")
+    return ", ".join(f"{name}={known[name]}" for name in NUMERICS if name in known)
 
 
 def dvc_digest(path: Path) -> str:
@@ -277,11 +284,6 @@ def dvc_digest(path: Path) -> str:
     return f"{md5(json.dumps(listed, sort_keys=True).encode())}.dir"
 
 
-def requirements() -> list[str]:
-    """Return a requirement for pip for each package in DISTRIBUTIONS, without suffixes such as `+cpu`."""
-    return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
-
-
 def code_archive(name: str) -> Path:
     """Return the path of the archive of the code that made a training."""
     return project_root() / ".bukva" / "code" / f"{name}.zip"
@@ -289,11 +291,12 @@ def code_archive(name: str) -> Path:
 
 def _pack_code() -> str:
     """Store the running code and its requirements unless they are there, and return the name of the archive."""
+    pins = "\n".join(f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS)  # without +cpu
     files = {
         file.relative_to(PACKAGE.parent).as_posix(): file.read_bytes()
         for file in sorted(PACKAGE.rglob("*"))
         if file.is_file() and "__pycache__" not in file.parts
-    } | {REQUIREMENTS: "\n".join(requirements()).encode()}
+    } | {REQUIREMENTS: pins.encode()}
     name = hashlib.sha256(repr(files).encode()).hexdigest()[:16]
     if not (archive := code_archive(name)).exists():
         with atomic_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -344,7 +347,7 @@ def recorded(stage: str, params: Params, **more: Any) -> Iterator[Recorder]:
             case SystemExit(code=None | 0):
                 pass
             case _:
-                status, why = "FAILED", why_failed(error)
+                status, why = "FAILED", explain(error)
         raise
     finally:
         log.end(status, why)
@@ -366,6 +369,11 @@ def _start_sender(*arguments: str) -> subprocess.Popen[bytes] | None:
     return None
 
 
-def why_failed(error: BaseException) -> str:
-    """Describe any error in one sentence."""
-    return message_for(error) or redact_text(f"{type(error).__name__}: {error}")
+def explain(error: BaseException) -> str:
+    """Describe an error, or the innermost cause of one that users cannot expect, in one line without secrets."""
+    while not message_for(error) and (
+        cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    ):
+        error = cause
+    unexpected = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
+    return (message_for(error) or redact_text(unexpected))[:MAX_MESSAGE_CHARS]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from bukva.core.errors import BukvaError, redact_text, redact_url
+from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import project_root
+from bukva.tracking.record import explain
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run
-    from sqlalchemy.engine import URL
 
 EXPERIMENT = "bukva"  # default name of the MLflow experiment
 EXPERIMENT_NAME, EXPERIMENT_ID = "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"  # MLflow's variables for another
@@ -28,7 +28,6 @@ ARTIFACTS_FOLDER = "mlruns"
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
 MAX_RUNS = 50_000  # the most runs that MLflow returns in one response
-MAX_MESSAGE_CHARS = 300  # a proxy may answer with a whole HTML page in one line
 # Defaults for variables that the user has not set.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -50,8 +49,8 @@ def tracking_uri() -> str:
 
     BukvaError: the value is a folder, or has no scheme such as `http://`.
     """
-    if database := _database():
-        return str(database)
+    if path := database_path():
+        return _uri_of(path)
     uri = os.environ["MLFLOW_TRACKING_URI"]
     is_folder = uri.startswith("file:") or "://" not in uri
     if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
@@ -62,34 +61,24 @@ def tracking_uri() -> str:
     return uri
 
 
-def _database() -> "URL | None":
+def database_path() -> Path | None:
+    """Return the path of the SQLite database of the MLflow store, or None if the store is not SQLite."""
     from sqlalchemy.engine import make_url
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
-    if not uri.startswith(("sqlite:///", f"{DRIVER}:///")):
-        return None
-    given = make_url(uri)
-    return given.set(drivername=DRIVER, database=str(project_root() / (given.database or "")))
+    is_sqlite = uri.startswith(("sqlite:///", f"{DRIVER}:///"))
+    return project_root() / (make_url(uri).database or "") if is_sqlite else None
 
 
-def database_path() -> Path | None:
-    """Return the path of the SQLite database of the MLflow store, or None if the store is not SQLite."""
-    return Path(database.database) if (database := _database()) else None
+def _uri_of(database: Path) -> str:
+    from sqlalchemy.engine import URL
+
+    return str(URL.create(DRIVER, database=str(database)))
 
 
 def store_name() -> str:
     """Return the path of the SQLite database or the URI without passwords, for messages."""
     return str(database_path() or redact_url(os.environ["MLFLOW_TRACKING_URI"]))
-
-
-def explain(error: BaseException) -> str:
-    """Describe the innermost cause of an error in one line, without user names, passwords and tokens."""
-    while not isinstance(error, BukvaError) and (
-        cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    ):
-        error = cause
-    text = str(error) if isinstance(error, BukvaError) else f"{type(error).__name__}: {str(error).strip()}"
-    return redact_text(text.partition("\n")[0])[:MAX_MESSAGE_CHARS]
 
 
 @contextlib.contextmanager
@@ -125,11 +114,11 @@ class Store:
         return {run.data.tags.get(RUN, run.info.run_id): run for run in runs}
 
     def named(self, name: str) -> "list[Run]":
-        """Return the runs of bukva with names that begin with `name`, without deleted ones."""
+        """Return the runs of bukva with this name, or with this name and an addition, without deleted ones."""
         pattern = re.sub(r"['\"\\]", "_", name)  # `_` matches any character
         condition = f"tags.`{KEY}` != '' AND attributes.run_name LIKE '{pattern}%'"
         runs = self.client.search_runs([self.experiment_id], condition, max_results=MAX_RUNS)
-        return [run for run in runs if run.info.run_name.startswith(name)]
+        return [run for run in runs if re.match(rf"{re.escape(name)}($|[:/@])", run.info.run_name)]
 
     def log(
         self,
@@ -173,15 +162,15 @@ def connect() -> Store:
 def _prepare_database(path: Path, artifacts: str) -> None:
     """Create a missing database, and check an existing one, because MLflow tries to open a broken one for 100 s."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-    from sqlalchemy.engine import URL
 
     if not (path.exists() and path.stat().st_size):
         unfinished = path.with_name(f"{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
         # MlflowClient would write the path of the current folder into SQL unescaped, and a quote would break it
-        SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
+        SqlAlchemyStore(_uri_of(unfinished), artifacts)
         unfinished.replace(path)
     wanted = os.environ.get(EXPERIMENT_ID) or os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
+    # in SQL, because MLflow keeps connections to a database, also after it was deleted and created again
     query = "SELECT artifact_location FROM experiments WHERE ? IN (CAST(experiment_id AS TEXT), name)"
     with contextlib.closing(sqlite3.connect(path)) as database:
         [location] = database.execute(query, [wanted]).fetchone() or [artifacts]

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.words import count, few
+from bukva.project.baseline import SPLIT
 from bukva.project.cache import cached_files
 from bukva.project.curves import read_curve
 from bukva.project.lock import digest
 from bukva.project.stages import paths, stages, trained_models
 from bukva.text.ids import bits
-from bukva.tracking.experiment import MAIN
 from bukva.tracking.models import log_model, lost_models, send_scores
-from bukva.tracking.record import CURVE, FILE, NOTES, SAMPLES, Event, Run, open_run, read_runs
-from bukva.tracking.store import KEY, PARENT, RUN, Store, connect, errors_in_one_line, explain, lock, store_name
+from bukva.tracking.record import CURVE, FILE, MAIN, NOTES, SAMPLES, Event, Run, explain, open_run, read_runs
+from bukva.tracking.store import KEY, PARENT, RUN, Store, connect, errors_in_one_line, lock, store_name
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
@@ -52,9 +52,9 @@ USES = {"train": "training", "val": "validation", "test": "test"}  # MLflow's na
 SIZE = "bukva.n_parameters"  # a tag, because MLflow would draw a chart of a metric
 NATS, BITS, VAL = "nats_per_char", "bits_per_char", "val_nats_per_char"
 # The run of the stage gets everything. The run of the experiment also gets samples, the model MAIN with its scores and
-# its metrics COMPARED, and the scores of the other models. It has no more metrics, because MLflow draws a chart for
-# each metric, in the order of their names, and many charts would hide the important ones.
-COMPARED = "train_bits_per_char", "val_bits_per_char", "train_nats_per_char", "val_nats_per_char", "chars_per_second"
+# these CHARTS of its training, and the scores of the other models. It has no more metrics, because MLflow draws a chart
+# for each metric, in the order of their names, and many charts would hide the important ones.
+CHARTS = "train_bits_per_char", "val_bits_per_char", "train_nats_per_char", "val_nats_per_char", "chars_per_second"
 
 
 def sync() -> str:
@@ -65,8 +65,7 @@ def sync() -> str:
         store = connect()
         troubles = fill(store, runs)
         known = store.runs()
-        sent = [known.get(run.id) for run in runs]
-        n = sum(each is None or _is_deleted(each, known) for each in sent)
+        n = sum(run.id not in known or _is_deleted(known[run.id], known) for run in runs)
         gone = sum(bool(_missing(run.state()[0])) for run in runs)
         lost = lost_models()
     if troubles:
@@ -168,50 +167,40 @@ def _fill(store: Store, run: Run, numerics: str) -> None:
     if parent.info.lifecycle_stage == "deleted":
         return
     own = own or _create_stage_run(store, run, known, parent)
+    run_id, parent_id = own.info.run_id, parent.info.run_id
     content, (end, notes) = _content(run), run.state()  # before the files, to which nothing is added after the end
-    _send_facts(store, run, notes, own, parent.info.run_id)
-    _send_curve(store, run, own.info.run_id, parent.info.run_id)
+    _send_facts(store, run, notes, own, parent_id)
+    _send_curve(store, run, run_id, parent_id)
     for path, md5 in end["outs"].items():
         with _copied(path, cached_files(md5)) as file:
             if file.exists():  # otherwise DVC has not stored it yet, or no longer has it
-                _send_output(store, run, path, file, end["at"], own.info.run_id, parent)
-    _set_status(store, own.info.run_id, end["status"], end["at"])
-    _update_parent(store, run, parent.info.run_id)
+                _send_output(store, run, path, file, end["at"], run_id, parent)
+    _set_status(store, run_id, end["status"], end["at"])
+    _update_parent(store, run, parent_id)
     if end["status"] != "RUNNING":
         for leftover in run.folder.glob(".*.part"):  # of a process that was killed while it wrote
             leftover.unlink(missing_ok=True)
         seconds = [] if end["seconds"] is None else [("seconds", end["seconds"], end["at"], 0)]
         why = {DESCRIPTION: end["why"]} if end["why"] else {}
         # last: after an interruption, everything is sent again, which changes nothing
-        store.log(own.info.run_id, seconds, tags={FILLED: json.dumps(content)} | why)
+        store.log(run_id, seconds, tags={FILLED: json.dumps(content)} | why)
 
 
 def _send_facts(store: Store, run: Run, notes: Iterable[Event], own: "MlflowRun", parent_id: str) -> None:
     """Send parameters, tags, datasets, and what was noted about the experiment later."""
-    of_main = run.stage == trained_models()[MAIN].stage
+    run_id, of_main = own.info.run_id, run.stage == trained_models()[MAIN].stage
     size = {SIZE: str(run.n_parameters)} if run.n_parameters else {}
     # the bigram may be trained on another machine than the GPT
     about = {NUMERICS: run.numerics} if run.numerics and (of_main or run.kind == "report") else {}
     for note in notes:
         about |= note["tags"]
-    store.log(own.info.run_id, params=_params(run, is_own=True), tags=size | {PARENT: parent_id})
+    store.log(run_id, params=_params(run, is_own=True), tags=size | {PARENT: parent_id})
     store.log(parent_id, params=_params(run), tags=about | (size if of_main else {}))
     if run.datasets and not own.inputs.dataset_inputs:
-        for each in (own.info.run_id, parent_id):
+        for each in (run_id, parent_id):
             store.client.log_inputs(each, [_dataset(split) for split in run.datasets])
     if any(note["files"] for note in notes):
         store.client.log_artifacts(parent_id, str(run.folder / NOTES))
-
-
-def _send_curve(store: Store, run: Run, run_id: str, parent_id: str) -> None:
-    """Send the losses of a training so far, and the lines that it has generated so far."""
-    points, is_main = _points(run), run.stage == trained_models()[MAIN].stage
-    store.log(run_id, _without_known(store, run_id, points))
-    if is_main:
-        store.log(parent_id, _without_known(store, parent_id, [point for point in points if point[0] in COMPARED]))
-    if (lines := run.folder / SAMPLES).exists():
-        for each in (run_id, parent_id) if is_main else (run_id,):
-            store.client.log_artifact(each, str(lines))
 
 
 def _params(run: Run, *, is_own: bool = False) -> dict[str, str]:
@@ -223,20 +212,28 @@ def _params(run: Run, *, is_own: bool = False) -> dict[str, str]:
     }
 
 
+def _send_curve(store: Store, run: Run, run_id: str, parent_id: str) -> None:
+    """Send the losses of a training so far, and the lines that it has generated so far."""
+    targets = [(run_id, _points(run))]
+    if run.stage == trained_models()[MAIN].stage:
+        targets.append((parent_id, [point for point in _points(run) if point[0] in CHARTS]))
+    for each, points in targets:
+        # a resumed, restored or repeated training adds no second curve
+        known = {metric.step for metric in store.client.get_metric_history(each, VAL)} if points else ()
+        store.log(each, [point for point in points if point[3] not in known])
+        if (lines := run.folder / SAMPLES).exists():
+            store.client.log_artifact(each, str(lines))
+
+
 def _points(run: Run) -> list[Metric]:
-    """Return the values of the loss curve so far, and losses also in bits. VAL is the last value of a step."""
-    metrics, curve = list[Metric](), run.folder / CURVE
+    """Return the values of the loss curve so far, and losses also in bits."""
+    points, curve = list[Metric](), run.folder / CURVE
     for point in read_curve(curve.read_text(encoding="utf-8")) if curve.exists() else ():
         step, at = int(point.pop("step")), int(point.pop("at", run.at))
-        values = point | {name.replace(NATS, BITS): bits(value) for name, value in point.items() if name.endswith(NATS)}
-        metrics += [(name, values[name], at, step) for name in sorted(values, key=lambda name: name == VAL)]
-    return metrics
-
-
-def _without_known(store: Store, run_id: str, points: Sequence[Metric]) -> list[Metric]:
-    """Leave out the steps that a run has. So a resumed, restored or repeated training adds no second curve."""
-    known = {each.step for each in store.client.get_metric_history(run_id, VAL)} if points else ()
-    return [point for point in points if point[3] not in known]
+        point |= {name.replace(NATS, BITS): bits(value) for name, value in point.items() if name.endswith(NATS)}
+        # VAL is the last value of a step, and its presence says that MLflow has all of them
+        points += [(name, point[name], at, step) for name in sorted(point, key=lambda name: name == VAL)]
+    return points
 
 
 @contextlib.contextmanager
@@ -266,66 +263,74 @@ def _send_output(store: Store, run: Run, path: str, file: Path, at: int, run_id:
         store.log(run_id, [(f"{name}_chars", part["chars"], at, 0) for name, part in read_json(file).items()])
 
 
-def _parent(runs: "Mapping[str, MlflowRun]", numerics: str) -> "MlflowRun | None":
+def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
+    dataset = Dataset(split["name"], split["digest"], "dvc", source, profile=profile)
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", USES[split["split"]])])
+
+
+# ---- runs of stages and experiments
+
+
+def _parent(known: "Mapping[str, MlflowRun]", numerics: str) -> "MlflowRun | None":
     """Return the run of the experiment that describes a training with these numerics, or none yet."""
-
-    def known(run: "MlflowRun") -> str:
-        return run.data.tags.get(NUMERICS, "")
-
-    fitting = [run for run in _parents(runs) if not numerics or known(run) in ("", numerics)]
-    return min(fitting, key=lambda run: known(run) != numerics, default=None)
+    parents = _parents(known)
+    by_numerics = {each.data.tags.get(NUMERICS, ""): each for each in reversed(parents)}
+    return by_numerics.get(numerics) or by_numerics.get("") or (None if numerics else next(iter(parents), None))
 
 
-def _parents(runs: "Mapping[str, MlflowRun]") -> "list[MlflowRun]":
+def _parents(known: "Mapping[str, MlflowRun]") -> "list[MlflowRun]":
     """Return the runs of the experiment, one for each training with other numerics, oldest first."""
-    return sorted((run for run in runs.values() if RUN not in run.data.tags), key=lambda run: run.info.start_time)
+    return sorted((each for each in known.values() if RUN not in each.data.tags), key=lambda each: each.info.start_time)
 
 
-def _unique_label(store: Store, made: Run, runs: "Mapping[str, MlflowRun]", numerics: str) -> str:
-    """Return the label with what differs from experiments of its name: the commit, or numerics. Rename those."""
-    shown, changes = made.shown, made.label.removeprefix(made.shown)
-    for run in store.named(made.shown):
-        rest, commit = run.info.run_name.removeprefix(made.shown), run.data.tags["bukva.commit"]
-        if commit != made.commit and rest[:1] in ("", ":", "/", "@"):
-            shown = f"{made.shown}@{made.commit[:7]}"
-            if rest[:1] != "@":
-                store.client.update_run(run.info.run_id, name=f"{made.shown}@{commit[:7]}{rest}"[:MAX_NAME_CHARS])
-    for first in _parents(runs)[:1]:
-        differing = [each for each in numerics.split(", ") if each not in first.data.tags[NUMERICS].split(", ")]
+def _unique_label(store: Store, run: Run, known: "Mapping[str, MlflowRun]", numerics: str) -> str:
+    """Return the name for a new run of an experiment, with what no other experiment or training of its name has."""
+    shown, changes = run.shown, run.label.removeprefix(run.shown)
+    others = [each for each in store.named(shown) if each.data.tags["bukva.commit"] != run.commit]
+    for each in others:  # earlier experiments of this name also get the commit from which they started
+        rest = each.info.run_name.removeprefix(shown)
+        if not rest.startswith("@"):
+            name = f"{shown}@{each.data.tags['bukva.commit'][:7]}{rest}"
+            store.client.update_run(each.info.run_id, name=name[:MAX_NAME_CHARS])
+    if others:
+        shown += f"@{run.commit[:7]}"
+    for first in _parents(known)[:1]:  # for example, this training ran on another machine
+        its_own = first.data.tags[NUMERICS].split(", ")
+        differing = [each for each in numerics.split(", ") if each not in its_own]
         changes += f"{',' if changes else ':'} {', '.join(few(differing))}"
     return shown + changes
 
 
-def _create_stage_run(store: Store, made: Run, runs: "Mapping[str, MlflowRun]", parent: "MlflowRun") -> "MlflowRun":
-    siblings = [run for run in runs.values() if run.data.tags.get("bukva.stage") == made.stage]
-    number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
-    shown = parent.info.run_name.partition(":")[0]
+def _create_stage_run(store: Store, run: Run, known: "Mapping[str, MlflowRun]", parent: "MlflowRun") -> "MlflowRun":
+    n_earlier = sum(each.data.tags.get("bukva.stage") == run.stage for each in known.values())
+    number = f" {n_earlier + 1}" if n_earlier else ""  # executed again, or on another machine
     tags = {
-        "bukva.stage": made.stage,
-        "bukva.kind": made.kind,
-        "bukva.restored": str(made.restored).lower(),
-        RUN: made.id,
+        "bukva.stage": run.stage,
+        "bukva.kind": run.kind,
+        "bukva.restored": str(run.restored).lower(),
+        RUN: run.id,
         PARENT: parent.info.run_id,
     }
-    return _create(store, made, f"{shown}/{made.stage}{number}", tags)
+    return _create(store, run, f"{parent.info.run_name.partition(':')[0]}/{run.stage}{number}", tags)
 
 
-def _create(store: Store, made: Run, name: str, more_tags: Mapping[str, str] = {}) -> "MlflowRun":
+def _create(store: Store, run: Run, name: str, more_tags: Mapping[str, str] = {}) -> "MlflowRun":
     tags = {
-        "bukva.experiment": made.experiment,
-        KEY: made.key,
-        "bukva.commit": made.commit,
+        "bukva.experiment": run.experiment,
+        KEY: run.key,
+        "bukva.commit": run.commit,
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "dvc.yaml",
-        "mlflow.user": made.user,
-        "bukva.processor": made.processor,
+        "mlflow.user": run.user,
+        "bukva.processor": run.processor,
         **more_tags,
     }
-    if made.edited:  # the commit alone cannot produce the results
-        tags["bukva.edited"] = ", ".join(made.edited)
-    else:
-        tags["mlflow.source.git.commit"] = made.commit
-    return store.client.create_run(store.experiment_id, made.at, tags, name[:MAX_NAME_CHARS])
+    # the commit cannot produce the results of edited code
+    tags |= {"bukva.edited": run.edits} if run.edited else {"mlflow.source.git.commit": run.commit}
+    return store.client.create_run(store.experiment_id, run.at, tags, name[:MAX_NAME_CHARS])
 
 
 def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) -> None:
@@ -335,41 +340,33 @@ def _set_status(store: Store, run_id: str, status: str, ended_at: int | None) ->
         store.client.set_terminated(run_id, status, ended_at)
 
 
-def _update_parent(store: Store, made: Run, parent_id: str) -> None:
+def _update_parent(store: Store, run: Run, parent_id: str) -> None:
     """Update the status of an experiment's run, and its description unless a user has edited it."""
-    runs = store.runs(made.key)
-    parent = runs[parent_id]
-    below = [run for run in runs.values() if run.data.tags.get(PARENT) == parent_id]
-    newest = max(below, key=lambda run: run.info.start_time)
-    _set_status(store, parent_id, newest.info.status, newest.info.end_time)
-    text, tags = _description(made, below, parent.data.metrics), parent.data.tags
+    known = store.runs(run.key)
+    parent, below = known[parent_id], [each for each in known.values() if each.data.tags.get(PARENT) == parent_id]
+    newest = max(below, key=lambda each: each.info.start_time).info
+    _set_status(store, parent_id, newest.status, newest.end_time)
+    text, tags = _description(run, below, parent.data.metrics), parent.data.tags
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
         store.log(parent_id, tags={DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
-def _description(made: Run, runs: "Iterable[MlflowRun]", metrics: Mapping[str, float]) -> str:
-    lines = list[str]()  # in Markdown
-    if made.commit:
-        changed = ", ".join(f"`{each}`" for each in [*made.changed, *made.edited])
-        commit = f"commit `{made.commit[:7]}`"
-        lines.append(f"Differs from {commit} in {changed}." if changed else f"Same parameters and code as {commit}.")
-    scores = {model.label: metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
-    if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
-        lines.append(f"Scores on val, bits per character: {', '.join(texts)}.")
+def _description(run: Run, below: "Iterable[MlflowRun]", metrics: Mapping[str, float]) -> str:
+    """Describe an experiment in Markdown: what it changed, its scores, and which models it trained."""
+    lines, commit = list[str](), f"commit `{run.commit[:7]}`"
+    if changed := ", ".join(f"`{each}`" for each in [*run.changed, *few(run.edited)]):
+        lines.append(f"Differs from {commit} in {changed}.")
+    elif run.commit:
+        lines.append(f"Same parameters and code as {commit}.")
+    scores = [(model.label, f"{name}.{SPLIT}") for name, model in reversed(trained_models().items())]
+    if texts := [f"{label} **{metrics[score]:.3f}**" for label, score in scores if score in metrics]:
+        lines.append(f"Scores on {SPLIT}, bits per character: {', '.join(texts)}.")
+    finished = [each.data.tags for each in below if each.info.status == "FINISHED"]
+    trainings = [tags for tags in finished if tags["bukva.kind"] == "training"]
     for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
-        wanted = {"bukva.kind": "training", "bukva.restored": restored}.items()
-        tags = [run.data.tags for run in runs if run.info.status == "FINISHED" and run.data.tags.items() >= wanted]
-        if tags:
-            lines.append(f"{how}: {', '.join(sorted({each['bukva.stage'] for each in tags}))}.")
+        if names := {tags["bukva.stage"] for tags in trainings if tags["bukva.restored"] == restored}:
+            lines.append(f"{how}: {', '.join(sorted(names))}.")
     return "  \n".join(lines)  # two spaces at the end of a line are a line break
-
-
-def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    source, profile = json.dumps(split["source"]), json.dumps(split["profile"])
-    dataset = Dataset(split["name"], split["digest"], "dvc", source, profile=profile)
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", USES[split["split"]])])
 
 
 if __name__ == "__main__":
