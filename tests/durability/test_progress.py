@@ -68,19 +68,6 @@ def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_p
         assert table[name].iloc[3] == getattr(state.curve[3], name)
 
 
-@pytest.mark.parametrize("step", [5, 10])
-def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, step):
-    run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
-    state, _ = run(task(), callbacks=[Call(step, stop)])
-    state.seconds, record = 7.0, Record()
-    saved, state = state.state_dict(), start(task(seed=5))
-    state.load_state_dict(copy.deepcopy(saved))
-    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), record)])
-    assert (record.seconds_before, state.seconds) == (7, 7 if step == 10 else 18)
-    assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert [point["step"] for point in record.points] == [0, 4, 8, 10]
-
-
 def trained(task, state=None, callbacks=()):
     """Train with the callback `Samples`. Return the state and every saved version of the file."""
     files = []
@@ -103,12 +90,17 @@ def test_each_scoring_has_a_line_that_its_weights_write_and_lines_change_no_weig
     same(state.state_dict() | {"samples": []}, run(numbers)[0].state_dict())
 
 
-def test_a_resumed_training_has_the_lines_of_a_whole_one():
-    whole, files = trained(task())
-    first, _ = trained(task(), callbacks=[Call(6, stop)])
-    second = start(task(seed=5))
+@pytest.mark.parametrize("step", [5, 10])
+def test_a_resumed_training_logs_and_writes_the_curve_and_the_lines_of_a_whole_one(tmp_path, step):
+    whole, files = trained(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
+    first, _ = trained(task(), callbacks=[Call(step, stop)])
+    first.seconds, record, second = 7.0, Record(), start(task(seed=5))
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    resumed, again = trained(task(), state=second)
+    callbacks = [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), record)]
+    resumed, again = trained(task(), second, callbacks)
+    assert (record.seconds_before, resumed.seconds) == (7, 7 if step == 10 else 18)
+    assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert [point["step"] for point in record.points] == [0, 4, 8, 10]
     assert resumed.samples == whole.samples
     assert again[0] == files[len(first.samples) - 1]  # saved again before the next update
     assert again[-1] == files[-1]
