@@ -128,6 +128,15 @@ def test_bf16_follows_float32():
     assert rounded[-1].val_nats_per_char == pytest.approx(exact[-1].val_nats_per_char, abs=0.02)
 
 
+def test_val_is_scored_in_the_precision_of_the_training():
+    half = task(machine=Machine(torch.device("cpu"), torch.bfloat16))
+    model, val = start(half).model, splits()["val"]
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = nats_of(model, val, T, stride_of(T)).mean(dtype=np.float64)
+    assert half.score_val(model, ALONE) == pytest.approx(expected, rel=1e-12)
+    assert half.score_val(model, ALONE) != task().score_val(model, ALONE)
+
+
 # ---- the learning rate and the random numbers of a step
 
 

@@ -19,13 +19,17 @@ MOST_ON_CPU = 25_000_000  # a model on a GPU with at most this many parameters g
 class Machine:
     """The device and the precision with which models are computed.
 
-    dtype: type of the matrix products in training. Scores and generated text are always computed in float32.
+    dtype: type of the matrix products in training. Generated text and the scores of stage evaluate are float32.
     is_plain: whether models run in plain torch, without the faster code of bukva.backends (`compute.backend: plain`).
     """
 
     device: torch.device
     dtype: torch.dtype
     is_plain: bool = False
+
+    def autocast(self) -> torch.autocast:
+        """Return a context in which matrix products have the type `dtype`."""
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def numerics(self) -> dict[str, str]:
         """Return what affects how sums are rounded, by name. If it differs, the same seed may give another model."""

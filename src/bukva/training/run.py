@@ -71,7 +71,8 @@ class Task:
     ) -> Self:
         """Return the task that trains a new model on `splits["train"]`, and scores it on `splits["val"]`.
 
-        If val has more than MAX_SCORED_IDS ids, only excerpts with about MAX_SCORED_IDS ids in total are scored.
+        If val has more than MAX_SCORED_IDS ids, only excerpts with about MAX_SCORED_IDS ids in total are scored. The
+        score is computed in the precision of the training, so it is rounded differently from that of stage evaluate.
         """
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first id is only context
@@ -81,7 +82,8 @@ class Task:
 
         def score_val(model: LanguageModel, group: Group) -> float:
             T, process = model.block_size, (group.rank, group.size)
-            shares = [nats_of_process(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
+            with machine.autocast():
+                shares = [nats_of_process(model, excerpt.ids, T, stride_of(T), *process) for excerpt in excerpts]
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
@@ -174,7 +176,7 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
     state.model.zero_grad()
     nats = torch.zeros((), device=machine.device)
     for part in batch:
-        with torch.autocast(machine.device.type, machine.dtype, enabled=machine.dtype != torch.float32):
+        with machine.autocast():
             loss = state.model.loss(*(tensor.to(machine.device, non_blocking=True) for tensor in part))
         loss = loss * (len(part[0]) / recipe.batch_size)
         loss.backward()  # accumulates gradients

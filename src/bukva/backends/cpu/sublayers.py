@@ -37,7 +37,7 @@ COLUMNS = 32  # attention weights are computed in blocks of this many columns, w
 
 
 class CPUBlock(Block):
-    """A transformer block of a GPT. Compiled loops compute it in training, and plain torch in all other calls."""
+    """A transformer block of a GPT. Compiled loops compute it in training and for the loss curve, else plain torch."""
 
     def forward(
         self,
@@ -47,9 +47,10 @@ class CPUBlock(Block):
         wanted: Tensor | None = None,
     ) -> Tensor:
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        if cache is None and torch.is_grad_enabled() and is_float and serves(self):
-            x = add_mlp(self, add_attention(self, x, cos_sin))
-            return x if wanted is None else x[wanted]
+        is_training = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")  # or validates in bf16
+        if cache is None and is_training and is_float and serves(self):
+            x = add_attention(self, x, cos_sin)
+            return add_mlp(self, x if wanted is None else x[wanted])
         return super().forward(x, cos_sin, cache, wanted)
 
 
@@ -73,7 +74,7 @@ def add_attention(block: Block, x: Tensor, cos_sin: Tensor | None) -> Tensor:
         cos_sin = torch.tensor([1.0, 0.0]).view(2, 1, 1).expand(2, x.shape[1], layer.head_size)
     weights = block.ln_1.weight, block.ln_1.bias, layer.qkv.weight, layer.proj.weight
     p = layer.dropout if layer.training else 0.0
-    return _AddAttention.apply(x, *weights, block.ln_1.eps, cos_sin.numpy(), layer.qk_norm, p)
+    return _AddAttention.apply(x, *weights, block.ln_1.eps, cos_sin.contiguous().numpy(), layer.qk_norm, p)
 
 
 class _AddAttention(torch.autograd.Function):
