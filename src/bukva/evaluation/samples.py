@@ -1,6 +1,7 @@
 """Generate samples: every model continues the same prompts before and after training, as in the lecture notes."""
 
 import itertools
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -12,8 +13,10 @@ from jinja2 import Environment
 from bukva.backends.device import Machine, generation_device
 from bukva.core.schema import Sample
 from bukva.evaluation.sampling import generate
+from bukva.models.base import LanguageModel
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
+from bukva.text.tokenizers import Tokenizer
 
 # weights to load for each state
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
@@ -52,21 +55,38 @@ def answer(
     for name, folder in folders.items():
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, ngrams=ngrams)
-            model.to(device := generation_device(model, machine))
+            model.to(generation_device(model, machine))
             writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.ngrams else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
-            for (label, writer), temperature, (number, prompt) in itertools.product(
-                {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
-            ):
-                read = readable_prompt(tokenizer, prompt)
-                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(device)  # (1, T)
-                rng, top_k, top_p = prompt_generator(params.seed, number + 1), params.top_k, params.top_p
-                drawn = generate(
-                    writer, ids, params.n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng
-                )
-                about = {"prompt": number, "model": name, "state": label, "temperature": temperature}
-                answers.append({**about, "read": read, "written": tokenizer.decode(drawn[0].cpu().numpy())})
+            temperatures = sorted({params.temperature, *others})
+            for label, writer in {**writers, state: model}.items():
+                about = {"model": name, "state": label}
+                answers += [about | each for each in _continued(writer, tokenizer, prompts, temperatures, params)]
     return sorted(answers, key=itemgetter("prompt"))
+
+
+def _continued(
+    writer: LanguageModel, tokenizer: Tokenizer, prompts: list[str], temperatures: list[float], params: Sample
+) -> Iterator[dict[str, Any]]:
+    """Continue each prompt at each temperature. Prompts of the same length are continued together, in one batch."""
+    read = [readable_prompt(tokenizer, prompt) for prompt in prompts]
+    encoded = [tokenizer.encode(prompt).astype(np.int64) for prompt in read]  # (T,) each
+    by_length = sorted(range(len(prompts)), key=lambda number: len(encoded[number]))
+    for _, numbers in itertools.groupby(by_length, lambda number: len(encoded[number])):
+        rows = list(itertools.product(numbers, temperatures))
+        ids = torch.from_numpy(np.stack([encoded[number] for number, _ in rows]))  # (B, T)
+        drawn = generate(
+            writer,
+            ids.to(next(writer.parameters()).device),
+            params.n_chars,
+            temperature=torch.tensor([temperature for _, temperature in rows])[:, None],  # (B, 1)
+            top_k=params.top_k,
+            top_p=params.top_p,
+            rng=[prompt_generator(params.seed, number + 1) for number, _ in rows],
+        )
+        for (number, temperature), written in zip(rows, drawn.cpu().numpy(), strict=True):
+            text = tokenizer.decode(written)
+            yield {"prompt": number, "temperature": temperature, "read": read[number], "written": text}
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:

@@ -9,7 +9,7 @@ position. When the start moves, the cache must be computed again: learned positi
 of the upper layers depend on the ids that left the window. The n-grams of a model also use the ids before the window.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack
 
 import torch
@@ -22,10 +22,10 @@ from bukva.scoring.window_rule import stride_of
 class Drawing(TypedDict):
     """How ids are drawn (see `draw`)."""
 
-    temperature: float
+    temperature: float | Tensor  # a tensor has one for each text, (B, 1)
     top_k: int
     top_p: float
-    rng: torch.Generator  # on the CPU
+    rng: torch.Generator | Sequence[torch.Generator]  # on the CPU; one for all texts, or one for each of the B texts
 
 
 def generate(model: LanguageModel, ids: Tensor, n_chars: int, **drawing: Unpack[Drawing]) -> Tensor:
@@ -62,19 +62,28 @@ def window_start(stop: int, block_size: int) -> int:
     return max(0, -(-(stop - block_size) // stride)) * stride
 
 
-def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """Draw (B,) ids from (B, V) logits, which are divided by the temperature.
+def draw(
+    logits: Tensor,
+    temperature: float | Tensor,
+    top_k: int,
+    top_p: float,
+    rng: torch.Generator | Sequence[torch.Generator],
+) -> Tensor:
+    """Draw (B,) ids from (B, V) logits, which are divided by the temperature (see `Drawing`).
 
     `keep_likeliest` explains `top_k` and `top_p`. Temperature 0 always takes the likeliest id. The ids are drawn on the
     CPU, so that the random numbers do not depend on the device. They are returned on the device of `logits`.
     """
     device, logits = logits.device, logits.cpu()
-    if temperature == 0:
-        return logits.argmax(dim=-1).to(device)
-    divisor = max(temperature, torch.finfo(logits.dtype).tiny)
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / divisor  # at most 0, so that no logit becomes inf
+    divisor = torch.as_tensor(temperature, dtype=logits.dtype)
+    highest, likeliest = logits.max(dim=-1, keepdim=True)  # (B, 1) each
+    logits = (logits - highest) / divisor.clamp(min=torch.finfo(logits.dtype).tiny)  # at most 0, so no logit is inf
     probabilities = keep_likeliest(logits, top_k, top_p).softmax(dim=-1)
-    return torch.multinomial(probabilities, 1, generator=rng)[:, 0].to(device)
+    texts = (
+        [(probabilities, rng)] if isinstance(rng, torch.Generator) else zip(probabilities.split(1), rng, strict=True)
+    )
+    drawn = torch.cat([torch.multinomial(each, 1, generator=generator) for each, generator in texts])  # (B, 1)
+    return torch.where(divisor == 0, likeliest, drawn)[:, 0].to(device)
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
