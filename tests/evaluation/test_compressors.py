@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bukva.evaluation import compressors
 from bukva.evaluation.compressors import COMPRESSORS, scores
 
 N = 1009
@@ -35,6 +36,14 @@ def test_a_text_that_is_too_long_for_a_compressor_and_ids_larger_than_a_byte_hav
     train, val = walk(N, 7).astype(np.uint16), walk(211, 7).astype(np.uint16)
     assert scores(train, {"val": val}, 257) == {"val": {}}
     assert scores(train, {"val": val}, 256)["val"]
+
+
+def test_of_a_long_train_compressors_read_evenly_spaced_excerpts(monkeypatch):
+    monkeypatch.setattr(compressors, "MAX_READ", 68)
+    monkeypatch.setattr(compressors, "N_EXCERPTS", 4)
+    train, val = walk(N, 7), walk(211, 7, seed=2)
+    excerpts = np.concatenate([train[start : start + 17] for start in (0, 330, 661, 992)])  # 330 2/3 apart
+    assert scores(train, {"val": val}, 7) == scores(excerpts, {"val": val}, 7)
 
 
 @pytest.mark.slow

@@ -22,7 +22,12 @@ import numpy as np
 from bukva.core.machine import n_cores
 from bukva.text.ids import Ids
 
-ADAPTIVE = "adaptive: the compressor reads the training split first and keeps learning from the held-out text"
+ADAPTIVE = (
+    "adaptive: the compressor reads the training split first (at most 33.6 million characters of it), and keeps "
+    "learning from the held-out text"
+)
+MAX_READ = 2**25  # ids of train that a compressor reads at most; more do not fit into the memory of PPMd
+N_EXCERPTS = 16  # evenly spaced excerpts of train that it reads of a longer text
 MAX_SYMBOLS = 256  # number of different ids that one byte can represent
 # Program that compresses its standard input with 7-Zip's variant of PPMd. Ctrl-C also interrupts this program. With the
 # default handler, it ends immediately.
@@ -61,11 +66,16 @@ COMPRESSORS = {
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
     """Return the bits per id of each held-out split under each compressor, by name of the split and of the compressor.
 
-    A compressor skips a split that is too long for it. With more than 256 different ids, one byte cannot represent an
+    Of a training split with more than MAX_READ ids, only excerpts are read. A compressor skips a split that is too
+    long for it. With more than 256 different ids, one byte cannot represent an
     id, and nothing is scored.
     """
     if vocab_size > MAX_SYMBOLS:
         return {split: {} for split in held_out}
+    if len(train) > MAX_READ:
+        length = MAX_READ // N_EXCERPTS
+        starts = np.linspace(0, len(train) - length, N_EXCERPTS).astype(np.int64)
+        train = np.concatenate([train[start : start + length] for start in starts])
     texts = {"train": _as_bytes(train)}
     texts |= {split: texts["train"] + _as_bytes(ids) for split, ids in held_out.items()}
     jobs = [
