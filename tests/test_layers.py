@@ -30,9 +30,9 @@ LAYERS = [
     ["bukva.cli"],
     ["stages", "bukva.__main__"],
 ]
-SHARED = "stages.stage", "stages.training"  # by several stages
+SHARED = "stages.stage", "stages.training"  # modules that several stages import
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
-# What finds, builds, saves and counts models. The rest of bukva.models is architecture: tensors in, tensors out.
+# These find, build and save models, and count n-grams. The rest of bukva.models is architecture: tensors in and out.
 NO_ARCHITECTURE = ["bukva.models.folder", "bukva.models.registry", "bukva.models.ngrams"]
 
 

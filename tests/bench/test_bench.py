@@ -1,4 +1,4 @@
-"""The statistics of the bench are right, each row of its report has its own commit, and `make reference` compares."""
+"""The bench's statistics are right, each row of its report has its own commit, and `make reference` names changes."""
 
 import math
 import statistics

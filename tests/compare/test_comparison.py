@@ -33,9 +33,7 @@ def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_
     (found,) = compare(["a0", "a1"], "gpt", "test")
     assert (found.same_settings, found.changed) == (True, {"sample.seed": (1337, 5)})
     assert [found.a.seeds, found.b.seeds] == [[0], [1]]
-    assert sentences(found)[0] == (
-        "No verdict: a0 and a1 have the same settings and differ only in the seed (0 and 1)."
-    )
+    assert sentences(found)[0] == "No verdict: the trainings of a0 and a1 differ only in the seed (0 and 1)."
     (found,) = compare(["a0", "a0"], "gpt", "test")
     assert found.verdict.verdict == "identical"
     assert sentences(found)[0] == "Identical: settings a0 against a0."

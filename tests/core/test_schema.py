@@ -187,7 +187,7 @@ def test_every_number_has_a_lower_limit_and_every_integer_an_upper_one():
 
 
 def test_a_key_that_is_off_has_no_effect(monkeypatch):
-    """The bigram, for whose training these keys are off, learns with torch's AdamW as it is."""
+    """These keys are off in the training of the bigram, which therefore equals a loop with torch's AdamW."""
     calls = []
     monkeypatch.setattr(train_bigram, "read_params", lambda: read_params(SHIPPED))
     monkeypatch.setattr(train_bigram, "train", lambda *arguments: calls.append(arguments))

@@ -160,7 +160,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
 
 @pytest.mark.nightly
 def test_a_training_killed_in_the_queue_goes_on_in_its_snapshot_to_the_bytes_of_an_uninterrupted_one(project):
-    """The queue runs an edited source, which is edited back before it starts, and fills the store of the project."""
+    """The queue runs code whose edit is undone before the queue starts, and sends results to the project's MLflow."""
     project.edit("src/bukva/evaluation/samples.py", "# Samples", "# Samples of the snapshot")
     for name in ("killed", "long"):
         project.run("dvc", "exp", "run", "--queue", "-n", name, *LONGER)

@@ -54,7 +54,7 @@ def continuations(folder, prompts=("\n", "аб"), **changes):
 
 
 def test_a_gpt_with_a_memory_writes_the_likeliest_by_its_network_alone_and_then_as_a_whole(counting, folder):
-    """At temperature 0: each character is the likeliest after the last ones, within the block."""
+    """At temperature 0, each character is the most likely one after all before it, up to `block_size` characters."""
     [given] = answers_of({"bigram": folder, "GPT": counting}, ["а"], temperature=0.0, n_chars=7)
     assert [f"{one['model']} {one['state']}" for one in given] == [
         "bigram untrained", "bigram trained", "GPT untrained, without its n-grams", "GPT untrained",

@@ -19,7 +19,7 @@ CONFIG = GPTConfig(vocab_size=V, n_layer=1, n_head=2, n_embd=32, block_size=S, d
 
 
 class EncoderDecoder(nn.Module):
-    """Two GPTs: one without a mask for the source; one with a mask, and between attention and MLP another attention."""
+    """Two GPTs: an encoder without a mask, and a decoder with cross-attention between its attention and its MLP."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()

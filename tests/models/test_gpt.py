@@ -101,7 +101,7 @@ def gpt_by_loop(weights, config, x):
 
 
 class Weights(UserDict):
-    """The parameters of a model by name, of which `read` are the names that were looked up."""
+    """The parameters of a model by name. `read` has the names that were looked up."""
 
     def __init__(self, model):
         super().__init__(model.named_parameters())

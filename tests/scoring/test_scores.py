@@ -35,7 +35,7 @@ TOKENIZER = CharTokenizer(list("абвгдежз"))
 WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
 PARAMS = Evaluate(short_context=2)
 # Name of a metric of METRICS -> its formula, from the (n, V) losses in nats of all possible ids, the (n,) ids that
-# followed, and the numbers of characters of the works, which are those of the ids.
+# followed, and the number of characters (here: ids) of each work.
 ORACLES = {"accuracy": lambda losses, ids, _: np.mean([np.argmin(losses[i]) == ids[i] for i in range(len(ids))])}
 
 

@@ -99,7 +99,7 @@ def test_a_training_without_a_sender_reports_it_and_a_silent_one_writes_nothing(
 
 
 def wrapped():
-    """An error of a library, with the cause."""
+    """An error of a library, and its cause."""
     error = RuntimeError("call failed: refused, call ...\nTraceback")
     error.__context__ = ConnectionRefusedError("[Errno 111] https://me:secret@host refuses\nnobody there")
     return error

@@ -133,7 +133,7 @@ def test_a_running_training_is_followed_and_the_experiment_has_the_losses_of_its
 
 
 def without_answer(call):
-    """MLflow does what it is asked for, and its answer is lost."""
+    """MLflow carries out a request, but its answer is lost."""
 
     def lose(*arguments, **options):
         call(*arguments, **options)

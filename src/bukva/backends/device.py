@@ -19,7 +19,7 @@ MOST_ON_CPU = 25_000_000  # a model on a GPU with at most this many parameters g
 class Machine:
     """The device and the precision with which models are computed.
 
-    dtype: type of the matrix products in training. Generated text and the scores of stage evaluate are float32.
+    dtype: type of the matrix products in training. Sampling and stage evaluate compute in float32.
     is_plain: whether models run in plain torch, without the faster code of bukva.backends (`compute.backend: plain`).
     """
 

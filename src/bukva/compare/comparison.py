@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def same_settings(self) -> bool:
-        """Whether A and B differ at most in the seed of the compared model, and in what its training does not need."""
+        """Whether the trainings of A and B differ at most in the seed."""
         return self.a.key == self.b.key
 
 

@@ -125,7 +125,7 @@ MOST_CHARS = 10_000  # maximum of n_chars in a request, because it should be ans
 
 @dataclass(frozen=True)
 class Off:
-    """The value with which a key has no effect. Recipes, tests and train_bigram.py need not name such a key."""
+    """The value with which a key has no effect. The bigram, tests and recipes with `others: off` need not set it."""
 
     value: object
 

@@ -104,7 +104,7 @@ def scores(rows: pd.DataFrame) -> Spec:
 
 
 def curves(models: Iterable[tuple[str, str, pd.DataFrame]], splits: Sequence[str]) -> dict[str, Spec]:
-    """Draw the loss curves of models, by title of the x axis, with solid lines for val and dashed lines for train.
+    """Draw the loss curves of models once for each x axis, whose title is the key. Val is solid, and train is dashed.
 
     A model is given by its label, its color and its curve (see `read_curve`).
     """

@@ -82,7 +82,7 @@ def sentences(comparison: Comparison) -> list[str]:
     if verdict.verdict != "identical":
         if comparison.same_settings:
             lines[0] = (
-                f"No verdict: {a.name} and {b.name} have the same settings and differ only in the seed "
+                f"No verdict: the trainings of {a.name} and {b.name} differ only in the seed "
                 f"({a.seeds[0]} and {b.seeds[0]})."
             )
         else:

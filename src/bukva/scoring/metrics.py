@@ -1,4 +1,4 @@
-"""The scores of predictions that are shown next to the bits per character. A new score is an entry of METRICS."""
+"""Scores that are shown next to the bits per character. To add a score, add an entry to METRICS."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Metric:
     unit: str  # "%" if the score is a fraction
     digits: int  # decimal places
     meaning: str  # continues a sentence that begins with the score of the GPT on val
-    # (n, V) logits and the (n,) ids that followed -> (n,) numbers, whose mean is the score. Only if ids are characters,
-    # because scores of bytes or tokens cannot be compared with scores of characters.
+    # (n, V) logits and the (n,) ids that followed -> (n,) numbers, whose mean is the score. Used only if ids are
+    # characters, because scores of bytes or tokens cannot be compared with scores of characters.
     of_logits: "Callable[[Tensor, Tensor], Tensor] | None" = None
     # (N,) losses of characters in nats, and the (n_works,) numbers of characters of the works, in order -> the score
     of_losses: Callable[[CharNats, Lengths], float] | None = None
@@ -31,18 +31,18 @@ class Metric:
         return f"{score * (100 if self.unit == '%' else 1):z.{self.digits}f} {self.unit}"
 
 
-# By key in scores.json (on val and test), and in metrics.json and MLflow (on val). docs/glossary.md explains each.
+# The keys are those in scores.json (val and test), metrics.json and MLflow (val). docs/glossary.md explains each score.
 METRICS = {
     "accuracy": Metric(
         label="accuracy",
         unit="%",
         digits=1,
-        meaning="of the characters of val are the GPT's likeliest guess",
+        meaning="of the GPT's best guesses on val are right",
         of_logits=lambda logits, followed: logits.argmax(dim=-1) == followed,
     ),
 }
 
 
 def metrics_in(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return those of the scores of a model that are scores of METRICS."""
+    """Return the scores of a model that METRICS defines."""
     return {name: scores[name] for name in METRICS if name in scores}

@@ -65,7 +65,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
 
 
 class _MetricSums:
-    """Computes the scores of METRICS from predictions that come in batches."""
+    """Sums over batches of predictions, from which the scores of METRICS are computed."""
 
     def __init__(self, text: HeldOut) -> None:
         of_chars = text.tokenizer.unit == "character"
@@ -79,7 +79,7 @@ class _MetricSums:
             self.sums[name] = self.sums[name] + value(logits, followed).sum(dtype=torch.float64)
 
     def scores(self, nats: CharNats, chars: Lengths) -> dict[str, float]:
-        """Return the scores by name, given also the losses of the characters, which `Metric.of_losses` explains."""
+        """Return the scores by name, from the losses of all characters and the number of characters of each work."""
         means = {name: float(total) / self.n for name, total in self.sums.items() if self.n}
         return means | {name: metric.of_losses(nats, chars) for name, metric in METRICS.items() if metric.of_losses}
 
@@ -130,7 +130,7 @@ def _fields(nats: float, chars: int, n_bytes: int) -> dict[str, float]:
 
 
 def counted_scores(text: HeldOut, baselines: Baselines) -> dict[str, dict[str, float]]:
-    """Return the scores of METRICS on val, by names of the metric and of the baseline.
+    """Return the scores of METRICS on val for baselines: `counted_METRIC` -> name of the baseline -> score.
 
     The baselines are the counted bigram and the best n-grams. If val has more than MAX_SCORED_IDS ids, the predictions
     of the n-grams would take minutes, so they have only scores that are computed from losses.
@@ -147,7 +147,7 @@ def counted_scores(text: HeldOut, baselines: Baselines) -> dict[str, dict[str, f
 
 
 def _counted_predictions(text: HeldOut, order: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the (n, V) logits of n-grams for ids of val, and these (n,) ids. Order 2 is the bigram that only counts."""
+    """Yield the (n, V) logits of n-grams for ids of val, and these (n,) ids. Order 2 is the exact bigram."""
     train, V = text.splits["train"], len(text.tokenizer)
     n = max(1, AT_ONCE // V)
     if order > 2:
@@ -197,7 +197,7 @@ def value_of_context(
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return the content of metrics.json: the bits per character, by name of the model and then by split.
 
-    The names are those in `models`, and "counted" for the best counted baseline. METRICS on val are next to the splits.
+    The names are those in `models`, and "counted" for the best counted baseline. Models also have METRICS on val.
     """
     splits = [split for split in table["baselines"] if split != "train"]
     metrics = {

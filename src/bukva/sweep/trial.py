@@ -82,7 +82,7 @@ def grid(sweep: str, assignments: Sequence[str]) -> list[Trial]:
 
 
 def trial_of(sweep: str, label: str, assignments: list[str]) -> Trial:
-    """Return a trial whose name no trial with other settings has."""
+    """Return a trial whose name ends in a digest of its assignments."""
     return {"name": f"{sweep}-{label}-{digest(assignments)[:DIGITS]}", "assignments": assignments}
 
 

@@ -54,7 +54,7 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """Name of its run in MLflow if no other has it, such as `bumpy-vara: n_head=8`."""
+        """Name of its run in MLflow unless another run has it, such as `bumpy-vara: n_head=8`."""
         n_sections = Counter(key.partition(".")[2] for key in self.params)  # in which a key occurs
         changes = []
         for change in self.changed:
@@ -66,7 +66,7 @@ class Experiment:
 
     @property
     def edits(self) -> str:
-        """What was edited, in few words, because databases refuse long tags."""
+        """Short list of what was edited, because databases refuse long tags."""
         return ", ".join(few(self.edited))
 
 

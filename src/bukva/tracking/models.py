@@ -150,7 +150,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, run: Run,
     """Add a scored model to MLflow's registry, unless the registry already has it."""
     corpus = run.params["download.corpus"]
     tags = {"bukva.experiment": run.experiment, SCORE: repr(bits), SCORED_TEXT: _text(run), CORPUS: corpus}
-    # the commit cannot produce a version of edited code
+    # the commit does not contain edited code
     tags |= {"bukva.edited": run.edits} if run.edited else {"bukva.commit": run.commit}
     source, by_name = model.artifact_location, f"name = '{name}'"
     version = next((each for each in client.search_model_versions(by_name) if each.source == source), None)

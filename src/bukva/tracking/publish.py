@@ -36,7 +36,7 @@ def publish(params: Params) -> None:
         is_trained = any(run.key == experiment.key and run.kind == "training" for run in runs)
         for stage in [each for each in recorded_stages() if each in lock]:
             finished = [run for run in runs if run.stage == stage and run.state()[0]["status"] == "FINISHED"]
-            # runs of which all known outputs are those of the lock file
+            # runs whose known outputs are all in the lock file
             made = [run for run in finished if run.state()[0]["outs"].items() <= lock[stage].outs.items()]
             own = [run for run in finished if run.key == experiment.key]
             # a model that was trained again to the same bytes also needs its scores

@@ -49,7 +49,7 @@ from bukva.tracking.experiment import Experiment, datasets, this_experiment
 Event = dict[str, Any]
 
 MAIN = "gpt"  # model whose training the run of an experiment in MLflow describes
-# what was known before a training that affects its rounding, by its names in numerics.json; backends add more to it
+# entries of numerics.json that are known before a training; backends add more entries
 NUMERICS = "torch", "numpy", "processor", "precision", "threads"
 FILE, CURVE, SAMPLES, NOTES = "run.jsonl", "curve.csv", "samples.txt", "notes"
 SHOWN = "reports/", "data/models/"  # outputs that are useful in MLflow; texts, ids and counts stay in DVC
@@ -152,7 +152,7 @@ def run_of(lock: StageRecords, name: str = "") -> Run | None:
 
 
 def seconds_of_models(model: str) -> dict[str, float]:
-    """Return how long each training of a model took, with all parts of a resumed one, by the digest of the model."""
+    """Return how long each training of a model took, all parts of a resumed one included, by digest of the model."""
     about = trained_models()[model]
     ends = [run.state()[0] for run in read_runs(stage=about.stage) if not run.restored]
     return {end["outs"][about.folder.as_posix()]: end["seconds"] for end in ends if end["outs"]}
@@ -263,7 +263,7 @@ def _line(event: str, content: Mapping[str, Any]) -> bytes:
 
 
 def _numerics(stage: str, known: Mapping[str, str], *, restored: bool) -> str:
-    """Describe what affected the rounding of this training, or of the GPT if the stage uses it or DVC restored it."""
+    """Describe what affected the rounding of this training, or of the GPT's for a report or a restored GPT."""
     model = trained_models()[MAIN]
     if stages()[stage].kind == "report" or (restored and stage == model.stage):
         with contextlib.suppress(OSError, ValueError):  # there is no model
@@ -290,7 +290,7 @@ def code_archive(name: str) -> Path:
 
 
 def _pack_code() -> str:
-    """Store the running code and its requirements unless they are there, and return the name of the archive."""
+    """Store the running code and its requirements unless they are stored, and return the name of the archive."""
     pins = "\n".join(f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS)  # without +cpu
     files = {
         file.relative_to(PACKAGE.parent).as_posix(): file.read_bytes()
@@ -370,7 +370,7 @@ def _start_sender(*arguments: str) -> subprocess.Popen[bytes] | None:
 
 
 def explain(error: BaseException) -> str:
-    """Describe an error, or the innermost cause of one that users cannot expect, in one line without secrets."""
+    """Describe an error in one line without secrets. An unexpected error is described by its innermost cause."""
     while not message_for(error) and (
         cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     ):

@@ -170,7 +170,7 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         SqlAlchemyStore(_uri_of(unfinished), artifacts)
         unfinished.replace(path)
     wanted = os.environ.get(EXPERIMENT_ID) or os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
-    # in SQL, because MLflow keeps connections to a database, also after it was deleted and created again
+    # in SQL, because MLflow keeps its connections to a database even if the file is deleted and created again
     query = "SELECT artifact_location FROM experiments WHERE ? IN (CAST(experiment_id AS TEXT), name)"
     with contextlib.closing(sqlite3.connect(path)) as database:
         [location] = database.execute(query, [wanted]).fetchone() or [artifacts]

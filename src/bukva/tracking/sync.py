@@ -213,7 +213,7 @@ def _params(run: Run, *, is_own: bool = False) -> dict[str, str]:
 
 
 def _send_curve(store: Store, run: Run, run_id: str, parent_id: str) -> None:
-    """Send the losses of a training so far, and the lines that it has generated so far."""
+    """Send the losses and the sample lines of a training so far."""
     targets = [(run_id, _points(run))]
     if run.stage == trained_models()[MAIN].stage:
         targets.append((parent_id, [point for point in _points(run) if point[0] in CHARTS]))
@@ -226,12 +226,12 @@ def _send_curve(store: Store, run: Run, run_id: str, parent_id: str) -> None:
 
 
 def _points(run: Run) -> list[Metric]:
-    """Return the values of the loss curve so far, and losses also in bits."""
+    """Return the values of the loss curve so far, with losses in nats and in bits."""
     points, curve = list[Metric](), run.folder / CURVE
     for point in read_curve(curve.read_text(encoding="utf-8")) if curve.exists() else ():
         step, at = int(point.pop("step")), int(point.pop("at", run.at))
         point |= {name.replace(NATS, BITS): bits(value) for name, value in point.items() if name.endswith(NATS)}
-        # VAL is the last value of a step, and its presence says that MLflow has all of them
+        # VAL is sent last, so if MLflow has it, it has all values of this step
         points += [(name, point[name], at, step) for name in sorted(point, key=lambda name: name == VAL)]
     return points
 
@@ -275,7 +275,7 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
 
 
 def _parent(known: "Mapping[str, MlflowRun]", numerics: str) -> "MlflowRun | None":
-    """Return the run of the experiment that describes a training with these numerics, or none yet."""
+    """Return the run of the experiment that describes a training with these numerics, or None."""
     parents = _parents(known)
     by_numerics = {each.data.tags.get(NUMERICS, ""): each for each in reversed(parents)}
     return by_numerics.get(numerics) or by_numerics.get("") or (None if numerics else next(iter(parents), None))
@@ -287,7 +287,7 @@ def _parents(known: "Mapping[str, MlflowRun]") -> "list[MlflowRun]":
 
 
 def _unique_label(store: Store, run: Run, known: "Mapping[str, MlflowRun]", numerics: str) -> str:
-    """Return the name for a new run of an experiment, with what no other experiment or training of its name has."""
+    """Return a name for a new run of an experiment that no other experiment or training has."""
     shown, changes = run.shown, run.label.removeprefix(run.shown)
     others = [each for each in store.named(shown) if each.data.tags["bukva.commit"] != run.commit]
     for each in others:  # earlier experiments of this name also get the commit from which they started
@@ -328,7 +328,7 @@ def _create(store: Store, run: Run, name: str, more_tags: Mapping[str, str] = {}
         "bukva.processor": run.processor,
         **more_tags,
     }
-    # the commit cannot produce the results of edited code
+    # the commit does not contain edited code
     tags |= {"bukva.edited": run.edits} if run.edited else {"mlflow.source.git.commit": run.commit}
     return store.client.create_run(store.experiment_id, run.at, tags, name[:MAX_NAME_CHARS])
 

@@ -130,7 +130,7 @@ def launch(processes: int) -> bool:
 def join(processes: int, device: str = "auto") -> Iterator[Group]:
     """Connect this process to the other processes that torch's launcher has started, and yield the group of all.
 
-    BukvaError: the launcher started another number of processes. PeerLostError: they cannot be reached.
+    BukvaError: the launcher started another number of processes. PeerLostError: the others cannot be reached.
     """
     if not is_launched():
         yield ALONE

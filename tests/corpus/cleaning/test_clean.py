@@ -85,7 +85,7 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
 
 
 def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
-    # the line end after digits is no text that is left
+    # the line end that stays after the digits does not count as text
     saved(tmp_path / "raw", {"a": "  To be,\nor not\n", "b": "31415\n"})
     saved(tmp_path / "clean", {"former": "ж"})
     with pytest.raises(BukvaError) as error:

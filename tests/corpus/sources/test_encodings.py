@@ -1,4 +1,4 @@
-"""The encoding of a text is given, or detected and true of every byte."""
+"""The encoding of a text is given, or detected; a detected encoding fits every byte."""
 
 import unicodedata
 

@@ -11,7 +11,7 @@ from bukva.backends.group import ALONE, Group
 from bukva.models.gpt import GPT
 
 
-@functools.cache  # a plan trains several models
+@functools.cache  # once, because `bukva plan` trains several models
 def _say_slow() -> None:
     print(
         "CPU: Updates take longer, because blocks with biases, RMSNorm or an odd number of channels in a head run in "

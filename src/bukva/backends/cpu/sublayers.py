@@ -37,7 +37,7 @@ COLUMNS = 32  # attention weights are computed in blocks of this many columns, w
 
 
 class CPUBlock(Block):
-    """A transformer block of a GPT. Compiled loops compute it in training and for the loss curve, else plain torch."""
+    """A transformer block of a GPT, computed by compiled loops in training and in bf16 validation, else by torch."""
 
     def forward(
         self,
@@ -47,7 +47,7 @@ class CPUBlock(Block):
         wanted: Tensor | None = None,
     ) -> Tensor:
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
-        is_training = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")  # or validates in bf16
+        is_training = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")  # or bf16 validation
         if cache is None and is_training and is_float and serves(self):
             x = add_attention(self, x, cos_sin)
             return add_mlp(self, x if wanted is None else x[wanted])
