@@ -1,7 +1,9 @@
 """README is one page, and its figures are those of docs/reference and of the bench."""
 
+import json
 import os
 import re
+import subprocess
 from functools import cache
 
 import pytest
@@ -97,3 +99,12 @@ def test_the_repository_holds_no_result_of_one_machine():
     assert read_lock(ROOT).keys() == data
     ours = {"bench.json", "bench.md", "cleaning.json", "noise_floor.json", "split.json"}
     assert {file.name for file in (ROOT / "reports").rglob("*") if file.is_file()} <= ours
+
+
+@pytest.mark.skipif("BUKVA_CI" not in os.environ, reason="anybody may edit a stage; the project also commits dvc.lock")
+def test_dvc_lock_has_the_code_of_the_data_stages():
+    data = [name for name, stage in stages().items() if stage.kind == "data"]
+    told = subprocess.run(["dvc", "status", "--json", *data], cwd=ROOT, check=True, capture_output=True, text=True)
+    changes = [each for changed in json.loads(told.stdout).values() for each in changed if isinstance(each, dict)]
+    deps = [dep for change in changes for dep in change.get("changed deps", {}).items()]
+    assert [path for path, how in deps if how == "modified"] == [], "dvc repro baselines"
