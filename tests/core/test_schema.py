@@ -100,7 +100,7 @@ def test_an_unknown_key_is_rejected_with_the_key_that_is_meant_or_the_known_ones
 
 def test_no_key_and_no_section_has_a_default():
     for section, keys in SECTIONS.items():
-        what = "this key is missing. To see what was removed: `git diff params.yaml`"
+        what = "this key is missing. Add it, or look for a removed line with `git diff params.yaml`"
         others = {name: values for name, values in SECTIONS.items() if name != section}
         assert mistakes(others) == [f"{section}: {what}"]
         assert sorted(mistakes(others | {section: {}})) == [f"{section}.{key}: {what}" for key in sorted(keys)]

@@ -39,7 +39,7 @@ def error_message(details: ErrorDetails, sections: type[BaseModel]) -> str:
         case "extra_forbidden":
             return f"{where}: this key is unknown (its value is {shown}). {_known_keys(location, sections)}"
         case "missing":
-            return f"{where}: this key is missing. To see what was removed: `git diff params.yaml`"
+            return f"{where}: this key is missing. Add it, or look for a removed line with `git diff params.yaml`"
         case "literal_error":
             return f"{where}: {shown} is not a valid value. Use {context['expected']}."
         case "model_type":
