@@ -1,5 +1,7 @@
-"""notebooks/lesson.ipynb: every check in it holds, and the outputs that it shows are those of a run."""
+"""The checks in notebooks/lesson.ipynb hold, its outputs are those of a run, and both notebooks find their imports."""
 
+import ast
+import importlib.util
 import re
 import sys
 
@@ -32,3 +34,12 @@ def test_the_lesson_runs_and_shows_the_outputs_of_a_run(monkeypatch):
             assert FRACTION.sub("0.0", now) == FRACTION.sub("0.0", stored)
             numbers = [[float(number) for number in FRACTION.findall(text)] for text in (now, stored)]
             assert numbers[0] == pytest.approx(numbers[1], rel=2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize("notebook", sorted(cells.FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_what_a_notebook_imports_exists(notebook):
+    trees = [ast.parse(cells.source(cell)) for cell in cells.of(notebook, "code")]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert imports
+    for module, name in ((node.module, alias.name) for node in imports for alias in node.names):
+        assert hasattr(importlib.import_module(module), name) or importlib.util.find_spec(f"{module}.{name}")
