@@ -47,7 +47,7 @@ reference: $(BUKVA) ## run README's experiments, write docs/reference (half an h
 chaos: $(BUKVA) ## inject faults and count how often the pipeline survives (30 min); only some rows: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
-check: $(CLUSTER) ## run formatting, lint, types and the fast tests (1 min)
+check: $(CLUSTER) ## run formatting, lint, types and the fast tests (3 min)
 	ruff format --check .
 	ruff check .
 	mypy
