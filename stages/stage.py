@@ -1,4 +1,4 @@
-"""What all stage scripts share: read parameters, find paths, record the stage, and print expected errors."""
+"""Read parameters, find paths, record the stage, and print expected errors, for all stage scripts."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""The checks in notebooks/lesson.ipynb hold, its outputs are those of a run, and both notebooks find their imports."""
+"""The checks in notebooks/lesson.ipynb hold, a run gives its outputs, and both notebooks find their imports."""
 
 import ast
 import importlib.util

@@ -219,7 +219,7 @@ def test_the_playground_writes_what_the_stage_wrote(project):
         _, *pieces = requests.post(f"{address}/play/write", json=content, timeout=60).text.splitlines()
     keys = page.xpath("(//select)[1]//option/@value")
     assert keys[:2] == ["workspace/gpt", "workspace/bigram"]
-    assert set(keys[2:]) - {"long/gpt"} == {"two-heads/gpt"}  # its bigram is that of the workspace
+    assert set(keys[2:]) - {"long/gpt"} == {"two-heads/gpt"}  # it has the same bigram as the workspace
     assert "".join(json.loads(piece)[0] for piece in pieces) == wanted["written"]
 
 

@@ -66,9 +66,8 @@ COMPRESSORS = {
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
     """Return the bits per id of each held-out split under each compressor, by name of the split and of the compressor.
 
-    Of a training split with more than MAX_READ ids, only excerpts are read. A compressor skips a split that is too
-    long for it. With more than 256 different ids, one byte cannot represent an
-    id, and nothing is scored.
+    If the training split has more than MAX_READ ids, compressors read only excerpts of it. A compressor skips a split
+    that is too long for it. Nothing is scored with more than 256 different ids, because one byte cannot represent them.
     """
     if vocab_size > MAX_SYMBOLS:
         return {split: {} for split in held_out}

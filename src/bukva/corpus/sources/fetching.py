@@ -86,7 +86,7 @@ def _receive(session: "requests.Session", url: str, target: Path, on_bytes: OnBy
     import requests
     from urllib3.exceptions import HTTPError
 
-    headers = {"Accept-Encoding": "identity"}  # the digest is that of the uncompressed file
+    headers = {"Accept-Encoding": "identity"}  # the digest was computed without compression
     try:
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS)
     except (requests.RequestException, HTTPError) as error:

@@ -212,7 +212,7 @@ def _misnamed(file: TextFile) -> BadTextError | None:
 
 
 def _work_of(text: Text, file: Work, path: str) -> Work:
-    """Return the work of a text, by what the text itself says and by the path and info.csv of its file."""
+    """Return the work of a text. In a table, its own columns come first; otherwise, the path and info.csv do."""
     if text.row:
         # if a row replaces author or category, its name has the whole path, or two works could have the same name
         name = path if text.author or text.category else file.work
