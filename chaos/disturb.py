@@ -101,14 +101,15 @@ def _not_reported(project: Project, printed: str) -> str:
 def queue_workers(setup: Setup, number: int) -> str:
     """Four queue workers that start before MLflow's database exists.
 
-    `dvc exp run --run-all -j 4`; MLflow must have each training once, with every step.
+    `dvc queue start -j 4`; MLflow must have each training once, with every step.
     """
     project = setup.with_seed(90 + number)
     project.commit("for the queue")
     for file in project.folder.glob("mlflow.db*"):
         file.rename(setup.scratch / f"{number}-{file.name}")
     project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
-    project.run("dvc", "exp", "run", "--run-all", "-j", "4")
+    project.start("dvc", "queue", "start", "-j", "4").wait()  # the workers outlive it
+    project.wait_for_queue()
     project.sync()
     finished = [run["steps"] for run in project.gpt_runs("FINISHED")]
     if any(finished.count([*SHORT, last]) != 1 for last in (401, 402, 403, 404)):

@@ -248,10 +248,13 @@ def _run_experiment(project: Project, command: tuple[str, ...], *, killed: bool)
         running = project.start("dvc", "queue", "start")  # the workers outlive this command
         running.wait()
     if killed:
-        wait_until(project.has_checkpoint)
+        if queued:
+            wait_until(project.has_checkpoint)
+        else:
+            assert running.reaches(project.has_checkpoint), running.printed
         assert project.kill(), running.printed
     if queued:
-        wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
+        project.wait_for_queue()
     running.wait()
     project.run("git", "checkout", "-q", ".")  # undoes the values of -S, which DVC leaves in params.yaml
     tasks = re.findall(r"^[0-9a-f]{7}", project.run("dvc", "queue", "status"), re.MULTILINE)

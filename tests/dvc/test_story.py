@@ -170,7 +170,7 @@ def test_a_training_killed_in_the_queue_goes_on_in_its_snapshot_to_the_bytes_of_
     assert project.kill()
     refs = "git", "for-each-ref", "--format=%(refname)", "refs/exps"
     assert not wait_until_empty(lambda: "/long\n" not in project.run(*refs), 300)
-    wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
+    project.wait_for_queue()
     assert "Resumed at step" in project.run("dvc", "queue", "logs", "long")
     project.run("dvc", "exp", "apply", "long")
     resumed = project.outputs()

@@ -243,6 +243,14 @@ class Project:
         left = wait_until_empty(self.processes, TIMEOUT_SECONDS)
         assert not left, f"still running: {left}"
 
+    def wait_for_queue(self) -> None:
+        """Wait until DVC's queue workers have ended, which they do when the queue is empty.
+
+        Repeated `dvc queue status` would write messages for the workers. A worker that reads a message before it is
+        complete hangs (dvc#10428).
+        """
+        wait_until(lambda: not self.processes("queue-worker"))
+
     # ---- MLflow
 
     def wait_for_mlflow(self) -> None:
