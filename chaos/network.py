@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 BRIDGE = "bukva0"
 ADDRESS = "10.77.7."  # prefix of the addresses of the bridge and of the machines
@@ -44,16 +44,21 @@ def network(size: int) -> Iterator[list[Machine]]:
         yield []
         return
     numbers = range(2, 2 + size)
+    _remove(numbers)  # what a killed program has left
     ip("link", "add", BRIDGE, "type", "bridge")
     try:
         ip("addr", "add", f"{ADDRESS}1/24", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")
         yield [Machine(number) for number in numbers]
     finally:
-        for number in numbers:  # a process that still runs keeps its namespace, but not the card
-            ip("link", "delete", f"{BRIDGE}v{number}", check=False)
-            ip("netns", "delete", f"{BRIDGE}-{number}", check=False)
-        ip("link", "delete", BRIDGE)
+        _remove(numbers)
+
+
+def _remove(numbers: Iterable[int]) -> None:
+    for number in numbers:  # a process that still runs keeps its namespace, but not the card
+        ip("link", "delete", f"{BRIDGE}v{number}", check=False)
+        ip("netns", "delete", f"{BRIDGE}-{number}", check=False)
+    ip("link", "delete", BRIDGE, check=False)
 
 
 def ip(*arguments: str, check: bool = True) -> None:

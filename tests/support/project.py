@@ -32,6 +32,7 @@ SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}  # environment
 NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_", "GIT_"  # prefixes of environment variables
 WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # work from which the corpus is cut
 N_WORKS, WORK_CHARS = 3, 4000
+QUEUE_SECONDS = 60  # a worker of DVC's queue ends 10 seconds after its last experiment
 TIMEOUT_SECONDS = 900  # long enough for a machine that is busy with other things
 MLFLOW_SECONDS = 60  # limit for MLflow to receive the results of a stage
 
@@ -244,12 +245,17 @@ class Project:
         assert not left, f"still running: {left}"
 
     def wait_for_queue(self) -> None:
-        """Wait until DVC's queue workers have ended, which they do when the queue is empty.
+        """Wait until DVC's queue is empty and its workers have ended.
 
-        Repeated `dvc queue status` would write messages for the workers. A worker that reads a message before it is
-        complete hangs (dvc#10428).
+        A thread that reads a message before it is complete ends, so a worker may never end (dvc#10428). `dvc queue
+        status` writes messages, so it does not run while an experiment runs.
         """
-        wait_until(lambda: not self.processes("queue-worker"))
+        wait_until(
+            lambda: (
+                not self.processes("exec-run") and not re.search(r"Running|Queued", self.run("dvc", "queue", "status"))
+            )
+        )
+        send(wait_until_empty(lambda: self.processes("queue-worker"), QUEUE_SECONDS), signal.SIGKILL)
 
     # ---- MLflow
 
