@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from ruamel.yaml import YAML
 
+from bukva.core.machine import n_cores
+
 CHARS = {"val": 53, "test": 67}
 
 
@@ -39,7 +41,8 @@ def evaluate(params):
     stride = int(Path("score.py").read_text(encoding="utf-8"))
     rng = np.random.default_rng(params["train_gpt"]["seed"])
     text = hashlib.sha256(Path("data/split/all.txt").read_bytes()).hexdigest()
-    numerics = {"torch": "2.13.0", "numpy": "2.4.6", "arithmetic": "01234567"}
+    threads = str(params["compute"]["threads"] or n_cores())
+    numerics = {"torch": "2.13.0", "numpy": "2.4.6", "threads": threads, "arithmetic": "01234567"}
     about = {
         "window": {"length": 64, "stride": stride, "context": "own work"},
         "alphabet": "abc",

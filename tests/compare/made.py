@@ -17,7 +17,7 @@ from bukva.text.collection import Work
 
 MODELS = "gpt", "bigram"
 POINT = {"step": 1000, "chars_seen": 1_024_000, "val_nats_per_char": 1.8}
-NUMERICS = {"torch": "2.13.0", "arithmetic": "01234567"}
+NUMERICS = {"torch": "2.13.0", "threads": "1", "arithmetic": "01234567"}
 ABOUT = {
     "window": {"length": 64, "stride": 32, "context": "own work"},
     "alphabet": "abc",
@@ -27,9 +27,10 @@ PARAMS = {
     "download": {"corpus": "sample"},
     "tokenize": {"kind": "char", "vocab_size": 257},
     "split": {"test": 0.05},
+    "compute": {"device": "cpu", "threads": 1},
     "model": {"n_head": 4},
     "train_bigram": {"seed": 1337, "learning_rate": 0.1},
-    "train_gpt": {"seed": 1337, "optimizer": "muon"},
+    "train_gpt": {"seed": 1337, "optimizer": "muon", "processes": 1},
     "sample": {"seed": 1337},
 }
 N_WORKS, CHARS = 13, 101

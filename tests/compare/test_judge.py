@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare import judge as court
-from bukva.compare import records
+from bukva.compare import records, seeds
 from bukva.compare.statistics import judging
 from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
@@ -20,7 +20,7 @@ from bukva.project.revisions import experiment_ref
 from bukva.report import judge as report
 from bukva.report.page import judged_tries
 from bukva.tracking import record
-from tests.compare.made import PARAMS
+from tests.compare.made import NUMERICS, PARAMS
 
 BETTER, WORSE, SMALL = {"model.n_head": 8}, {"model.n_head": 2}, {"model.n_head": 1}
 EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
@@ -55,9 +55,10 @@ def night(known, tmp_path, monkeypatch):
         "git": lambda *_: b"",
         "read_yaml": lambda _: PARAMS,
         "free_name": lambda name: name,
-        "run_experiment": run_experiment,
     }.items():
         monkeypatch.setattr(court, name, replacement)
+    monkeypatch.setattr(seeds, "git", lambda *_: b"")
+    monkeypatch.setattr(seeds, "run_experiment", run_experiment)
     make.made, make.folder, make.trained, make.run_experiment = known.made, tmp_path, [], run_experiment
     make("base", 1)
     make("better", 1, BETTER)
@@ -68,12 +69,12 @@ def night(known, tmp_path, monkeypatch):
 @pytest.fixture
 def begun(night):
     """A night whose baseline has its seeds."""
-    court.begin("base", "gpt", 0.1, lambda _: None)
+    court.begin("base", "gpt", 0.1)
     return night
 
 
 def judge(name):
-    return court.judge(name, court.read_ledger(), lambda _: None)
+    return court.judge(name, court.read_ledger())
 
 
 def command(*arguments):
@@ -126,7 +127,7 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(begun, m
         begun.run_experiment(name, *rest, **log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(court, "run_experiment", killed)
+        patch.setattr(seeds, "run_experiment", killed)
         with pytest.raises(KeyboardInterrupt):
             judge("small")
     assert court.read_ledger().open.trained.name == "small"
@@ -141,7 +142,7 @@ def test_tries_that_cannot_be_trained_are_given_up_and_only_trainings_count(begu
     before = court.read_ledger()
     known, names = court._known_floor(before, "family"), [f"broken{number}" for number in range(8)]
     with monkeypatch.context() as patch:
-        patch.setattr(court, "run_experiment", lambda *_, **__: 1 / 0)
+        patch.setattr(seeds, "run_experiment", lambda *_, **__: 1 / 0)
         for number, name in enumerate(names, start=16):
             monkeypatch.setitem(EFFECTS, name, -0.2)
             begun(name, 1, {"model.n_head": number})
@@ -216,7 +217,7 @@ def test_the_baseline_is_found_by_its_key_if_a_commit_gave_its_name_to_another_r
 
 
 def test_a_seed_that_was_trained_with_other_code_is_noticed_before_the_next_training(night, monkeypatch) -> None:
-    monkeypatch.setattr(court, "run_experiment", lambda name, *_, **__: night.trained.append(name))
+    monkeypatch.setattr(seeds, "run_experiment", lambda name, *_, **__: night.trained.append(name))
     said = str(command("base", "better").exception)
     assert said.startswith("Seed 2 of base was trained with other code, data or parameters than base")
     assert night.trained == ["base-s2"]
@@ -263,6 +264,7 @@ def test_the_exit_status_is_the_verdict_and_the_sentence_has_the_difference_and_
     begun("maybe", 1, SMALL)
     done = command("maybe", "--json")
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (4, "cannot tell")
+    assert done.stderr.startswith("Try 2, maybe: model.n_head=1.")
     done = command("better")
     *_, kept, _ = done.stdout.splitlines()
     assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {interval}\. better is now the baseline\.", kept)
@@ -378,6 +380,74 @@ def test_a_training_needs_the_code_of_its_try_and_the_baseline_that_was_trained_
     )
     assert night.trained == seeds_of("base", range(2, 9))
     assert court.read_ledger().open.trained.name == "better"
+    monkeypatch.setattr(seeds, "git", lambda *_: b"new.py\n")
+    said = "new.py is not tracked by git, so the trainings would not have it. Run `git add new.py`."
+    assert str(command("better").exception) == said
+
+
+def test_another_number_of_threads_is_said_before_anything_trains(begun, monkeypatch, capsys) -> None:
+    judge("better")
+    assert "thread" not in capsys.readouterr().out
+    begun("small", 1, SMALL, numerics=NUMERICS | {"threads": "4"})
+    monkeypatch.setattr(seeds, "n_cores", lambda: 8)
+    begun("same", 1, {"compute.threads": 0, "train_gpt.processes": 2})
+    for name, said in {
+        "small": "The next seeds of small have 1 thread, but some finished trainings had 4. The number of threads",
+        "same": "The next seeds of same have 4 threads, but some finished trainings had 1. The number of threads",
+    }.items():
+        judge(name)
+        first, second, *_ = capsys.readouterr().out.splitlines()
+        assert first.startswith(said)
+        assert second.startswith("Try ")
+
+
+def test_more_seeds_at_a_time_than_cores_are_refused_before_the_try_is_in_the_ledger(begun) -> None:
+    said = str(command("better", "--parallel", "9999").exception)
+    assert said.startswith("`--parallel` is 9999, but each training needs 1 (compute.threads) and this machine has ")
+    assert not court.read_ledger().tries
+
+
+# `bukva judge` with fewer seeds, of the fake project, whose code has another name
+FEWER = """
+import sys
+from bukva.cli.app import main
+from bukva.compare import judge
+from bukva.compare.statistics import judging
+judge.N_SEEDS, judge.EDITABLE = (1, 2, 4), ("code",)
+judging.N_SEEDS = judge.N_SEEDS
+sys.argv[:1] = ["bukva", "judge"]
+main()
+"""
+
+
+@pytest.mark.slow
+def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_with_edits_that_are_not_committed(
+    template, tmp_path
+) -> None:
+    pytest.importorskip("ray")
+    ledgers, printed = [], ""
+    for options in ([], ["--parallel", "2"]):
+        project = template.copy_to(tmp_path / str(len(options)) / "bukva")
+        project.env["OMP_NUM_THREADS"] = "2"  # the number of cores
+        project.run("python", "-c", FEWER, "HEAD", *options)
+        project.edit("code/one.py", "1", "2")
+        (project.folder / "code/three.py").write_text("3", encoding="utf-8")
+        project.run("git", "add", "-A", "code")
+        project.run("dvc", "exp", "run", "-n", "try", "-S", "model.n_layer=9")
+        assert "code/three.py is not tracked by git" in project.run("python", "-c", FEWER, "try", ok=False)
+        project.run("git", "add", "-A", "code")
+        before = project.run("git", "status", "--porcelain")
+        printed = project.run("python", "-c", FEWER, "try", *options)
+        assert project.run("git", "status", "--porcelain") == before
+        ledgers.append(project.read(str(court.FILE)))
+    assert "Keep try" in printed
+    assert ledgers[0] == ledgers[1]
+    assert ledgers[0].count("\n") == 3
+    for name in ("HEAD-s1340", "try-s1340"):  # trained in parallel
+        log = (project.folder / f".bukva/sweeps/logs/{name}.log").read_text(encoding="utf-8")
+        assert "Running stage 'train-gpt'" in log
+    assert [project.read_from_experiment("try-s1340", f"code/{file}.py") for file in ("one", "three")] == ["2", "3"]
+    assert "2 finished" in project.bukva("sweep", "status", "judge")
 
 
 @pytest.mark.slow
@@ -413,7 +483,7 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     ledger = court.read_ledger()
     first = court._setting(ledger.first.name, "gpt", ledger.first.key)
     assert first.seeds == [1337, 1338, 1339, 1340]  # 1337 is the commit before HEAD
-    best = court._with_seeds(court._setting("try", "gpt", ledger.baseline.key), 5, print)
+    best = court._with_seeds(court._setting("try", "gpt", ledger.baseline.key), 5, court.ONE_BY_ONE)
     old, new = {"try", "try-s1338", "try-s1339"}, {"try", "try-s1340", "try-s1341"}
     assert names("try") == {(name, True) for name in old} | {(name, False) for name in new}
     assert best.seeds == [1337, 1338, 1339, 1340, 1341]

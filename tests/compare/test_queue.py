@@ -1,8 +1,10 @@
 """Tests of experiments without a result, in DVC's queue or outside it, and of `bukva seeds`, which queues more."""
 
+from pathlib import Path
+
 import pytest
 
-from bukva.compare.seeds import DECIDE_BEFORE, queue_seeds
+from bukva.compare.seeds import DECIDE_BEFORE, Trainer, more_seeds
 from bukva.core.errors import BukvaError
 from bukva.project.baseline import undo_command
 from bukva.project.commands import run_experiment
@@ -50,7 +52,7 @@ def other_side(n, checkout="dvc exp apply EXPERIMENT"):
 
 def queued(n):
     """Return the lines about seeds that `bukva seeds` prints for the settings of the last commit."""
-    first, *lines, last = queue_seeds(n, "gpt")
+    first, *lines, last = more_seeds(n, "gpt")
     assert (first, last) == (COMMITTED, other_side(n))
     return lines
 
@@ -73,11 +75,18 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
 def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(project):
     project.set({"model": {"n_layer": 3}, "train_gpt": {"seed": 7}})
     changed = f"{COMMITTED}, with -S model.n_layer=3"
-    lines = queue_seeds(2, "gpt")
+    lines = more_seeds(2, "gpt")
     assert [next(lines), next(lines)] == [changed, "seed 7: queued as gpt-s7"]
     project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
     lines = ["seed 7: queued gpt-s7", "seed 8: queued as gpt-s8", START]
-    assert list(queue_seeds(2, "gpt")) == [changed, *lines, other_side(2, undo_command())]
+    assert list(more_seeds(2, "gpt")) == [changed, *lines, other_side(2, undo_command())]
+
+
+def test_seeds_that_are_trained_at_once_need_no_queue(project):
+    _, *lines, last = more_seeds(3, "gpt", Trainer(Path("seeds.log")))
+    assert lines == ["seed 1337: HEAD", "seed 1338: experiment s1338", "seed 1339: trained as gpt-s1339", DECIDE_BEFORE]
+    assert last == other_side(3)
+    assert queued(3)[2] == "seed 1339: experiment gpt-s1339"
 
 
 def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why(project, monkeypatch):
@@ -86,9 +95,8 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
         why = why_no_snapshots()
         assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н. Rename")
         assert _failed(None) == f"failed: {why.removesuffix('.')}"
-    for module in ("compare.seeds", "project.commands"):
-        monkeypatch.setattr(f"bukva.{module}.why_no_snapshots", lambda: why)
-    for start in (lambda: next(queue_seeds(3, "gpt")), lambda: run_experiment("a", [], "--temp", log=project.folder)):
+    monkeypatch.setattr("bukva.project.commands.why_no_snapshots", lambda: why)
+    for start in (lambda: [*more_seeds(3, "gpt")], lambda: run_experiment("a", [], "--temp", log=project.folder)):
         with pytest.raises(BukvaError) as error:
             start()
         assert str(error.value) == why
@@ -98,7 +106,7 @@ def test_edited_code_of_the_training_is_another_configuration_and_of_evaluate_al
     project.edit("score.py", "32", "31")
     assert queued(2)[-1] == ENOUGH
     project.edit("code/one.py", "1", "2")
-    lines = queue_seeds(2, "gpt")
+    lines = more_seeds(2, "gpt")
     assert [next(lines), next(lines)] == [COMMITTED, "seed 1337: queued as gpt-s1337"]
     project.run("git", "checkout", "-q", "code")
     assert queued(2)[0] == "seed 1337: HEAD"

@@ -109,7 +109,7 @@ def test_a_search_ends_with_new_seeds_of_its_best_trial_in_a_sweep_that_is_anoth
 
     monkeypatch.setattr(engine, "ray_for", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(search, "searcher", lambda *_: None)
-    monkeypatch.setattr(commands, "_run_all", lambda sweep, _, trials: ran.append((sweep.name, trials)))
+    monkeypatch.setattr(engine, "run_all", lambda sweep, _, trials: ran.append((sweep.name, trials)))
     monkeypatch.setattr("bukva.compare.comparison.compare", lambda *given: compared.append(given))
     monkeypatch.setattr("bukva.report.comparison.show_and_save", lambda _: None)
     for plan in ((2, 2), (1, 2), (2, 3), (2, 2), (2, 0)):

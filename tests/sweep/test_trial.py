@@ -1,5 +1,6 @@
 """Trials are those of DVC's queue, valid before anything runs; each leaves one experiment in the project."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -78,6 +79,26 @@ def test_a_slot_is_a_fresh_clone_with_the_cache_of_the_project(project):
         assert (folder / "file.txt").read_text() == "one"
         assert not (folder / "new.txt").exists()
         assert git("-C", str(folder), "rev-parse", "HEAD").decode().strip() == sweep.commit
+
+
+def test_a_slot_can_have_the_edits_and_the_added_files_of_the_checkout_as_edits(project):
+    assert not git("stash", "create")
+    (project / "file.txt").write_text("edited")
+    (project / "added.txt").write_text("added")
+    (project / ".gitignore").unlink()
+    (project / "params.yaml").chmod(0o755)
+    git("add", "added.txt")
+    before = git("status", "--porcelain")
+    edited = git("stash", "create").decode().strip()
+    assert (git("status", "--porcelain"), git("stash", "list")) == (before, b"")
+    sweep = dataclasses.replace(sweep_of(project), edited=edited)
+    with trial.slot_for(sweep, "a") as folder:
+        assert git("-C", str(folder), "rev-parse", "HEAD").decode().strip() == sweep.commit
+        for tracked in git("ls-files").decode().split():
+            assert (folder / tracked).exists() == (project / tracked).exists()
+            if (project / tracked).exists():
+                assert (folder / tracked).read_bytes() == (project / tracked).read_bytes()
+                assert (folder / tracked).stat().st_mode == (project / tracked).stat().st_mode
 
 
 HOSTILE = """

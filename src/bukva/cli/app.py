@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from bukva.sweep import commands as sweep
 
 if TYPE_CHECKING:
     from bukva.compare.judge import Ledger, Try
+    from bukva.compare.seeds import Trainer
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 PAGE = Path("reports/index.html")
@@ -30,6 +30,14 @@ Port = Annotated[
     int, typer.Option(help="Port of the server. If it is taken, the next free port is used.", min=0, max=MAX_PORT)
 ]
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
+Parallel = Annotated[
+    int,
+    typer.Option(
+        help="Number of seeds to train at the same time. Each training gets as many cores as compute.threads says, or "
+        "an equal share of the cores.",
+        min=1,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WithTest = Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")]
 
@@ -152,12 +160,25 @@ def seeds(
         typer.Argument(help="Total number of seeds, including seeds that are already trained or queued.", max=1000),
     ],
     model: Model = "gpt",
+    parallel: Parallel = 1,
+    address: sweep.Address = "",
 ) -> None:
-    """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` runs the queue."""
-    from bukva.compare.seeds import queue_seeds
+    """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` runs the queue.
 
-    for line in queue_seeds(n, model):
-        print(line, flush=True)
+    With --parallel or --address, the experiments run at once, on this machine or on a Ray cluster (docs/sweep.md).
+    """
+    from bukva.compare.seeds import more_seeds
+
+    with contextlib.ExitStack() as stack:
+        for line in more_seeds(n, model, _trainer("seeds", parallel, address, stack)):
+            print(line, flush=True)
+
+
+def _trainer(command: str, parallel: int, address: str, stack: contextlib.ExitStack) -> "Trainer | None":
+    """Return what trains seeds in parallel until `stack` is closed, or None if the user did not ask for this."""
+    from bukva.sweep.parallel import ParallelTrainer
+
+    return ParallelTrainer(command, parallel, address, stack) if parallel > 1 or address else None
 
 
 @app.command()
@@ -205,6 +226,8 @@ def judge(
         bool,
         typer.Option("--give-up", help="Discard a try that has no verdict yet. Use this option if its training fails."),
     ] = False,
+    parallel: Parallel = 1,
+    address: sweep.Address = "",
     json: Json = False,
 ) -> None:
     """Decide whether to keep or discard a try. A try is an experiment that changes parameters or code of the baseline.
@@ -219,7 +242,8 @@ def judge(
     from bukva.compare import judge as court
     from bukva.report import judge as show
 
-    names, print_line = names or [], (lambda _: None) if json else partial(print, flush=True)
+    names = names or []
+    progress = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     if len(names) > 2:
         raise BukvaError(
             f"judge: got {len(names)} names. Give the name of a try, or the names of a baseline and a try."
@@ -235,13 +259,15 @@ def judge(
     if not names:
         show.print_ledger(_begun(court.read_ledger()), as_json=json)
         return
-    with court.only_judge():
+    with court.only_judge(), contextlib.ExitStack() as stack:
+        trainer = _trainer("judge", parallel, address, stack) or court.ONE_BY_ONE
         ledger = court.read_ledger()
         names = [court.known_name(name, ledger) for name in names]
         tried = names[-1]
         # another single name is probably a try, and beginning a ledger with it would train eight seeds
         if ledger is None and not give_up and (len(names) == 2 or tried.partition("@")[0] in BASELINES):
-            ledger = court.begin(names[0], model, level, print_line, tried)
+            with progress:
+                ledger = court.begin(names[0], model, level, tried, trainer)
         elif ledger and len(names) == 2:
             court.check_baseline(ledger, *names)
         ledger = _begun(ledger, "TRY" if give_up else tried)
@@ -251,7 +277,8 @@ def judge(
             show.print_ledger(ledger, as_json=json)
             return
         else:
-            judged = court.judge(tried, ledger, print_line)
+            with progress:
+                judged = court.judge(tried, ledger, trainer)
         _save_in_mlflow(tried, judged)
         show.print_try(judged, _begun(court.read_ledger()), as_json=json)
     raise typer.Exit(JUDGED[judged.verdict])

@@ -8,8 +8,9 @@ a copy in .bukva survives the `git checkout` or `git reset` with which a loop un
 """
 
 import contextlib
+import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -22,6 +23,7 @@ from bukva.compare.comparison import Comparison, changed_code, changed_params, c
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.records import DIGITS
 from bukva.compare.results import read_results, results_of
+from bukva.compare.seeds import Trainer, tracked
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
@@ -33,7 +35,7 @@ from bukva.core.progress import duration
 from bukva.core.words import count
 from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.cache import digests
-from bukva.project.commands import assignments_for, run_experiment
+from bukva.project.commands import assignments_for
 from bukva.project.lock import LOCK, all_sources, changes
 from bukva.project.revisions import Revision, experiments, free_name, git, resolve
 
@@ -45,8 +47,8 @@ EDITABLE = (
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
 FILE, COPY = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl")
 LOG, LOCK_FILE = Path(".bukva/judge.log"), Path(".bukva/judge.lock")
-
-PrintLine = Callable[[str], None]
+ONE_BY_ONE = Trainer(LOG)
+_say = functools.partial(print, flush=True)
 
 # ---- the ledger
 
@@ -200,7 +202,7 @@ def only_judge() -> Iterator[None]:
         yield
 
 
-def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str = "") -> Ledger:
+def begin(name: str, model: str, level: float, tried: str = "", trainer: Trainer = ONE_BY_ONE) -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
     BukvaError before the training: `level` is not between 0 and 1, an experiment has no result, or `tried`, which will
@@ -212,11 +214,12 @@ def begin(name: str, model: str, level: float, print_line: PrintLine, tried: str
     if tried and tried != name:
         _check_try(baseline, _setting(tried, model))
     _check_checkout(baseline, N_SEEDS[-1])
-    print_line(
+    _say_threads(baseline, baseline, trainer)
+    _say(
         f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
         "(--level)."
     )
-    trained = _trained(_first_seeds(_with_seeds(baseline, N_SEEDS[-1], print_line), N_SEEDS[-1]))
+    trained = _trained(_first_seeds(_with_seeds(baseline, N_SEEDS[-1], trainer), N_SEEDS[-1]))
     _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
     return Ledger(level, model, trained)
 
@@ -235,7 +238,7 @@ def check_baseline(ledger: Ledger, name: str, tried: str) -> None:
         )
 
 
-def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
+def judge(name: str, ledger: Ledger, trainer: Trainer = ONE_BY_ONE) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
     A change that was tested before keeps its verdict. A try that is kept becomes the baseline. BukvaError: the
@@ -246,7 +249,7 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
     tried = _setting(name, ledger.model, waiting.key if waiting and waiting.name == name else "")
     known = next((each for each in ledger.tries if each.trained.key == tried.key), None)
     if known and known.verdict:
-        print_line(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
+        _say(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
         return known
     if ledger.final:
         raise BukvaError(
@@ -257,12 +260,13 @@ def judge(name: str, ledger: Ledger, print_line: PrintLine) -> Try:
         _check_none_open(ledger)
     baseline = _setting(ledger.baseline.name, ledger.model, ledger.baseline.key)
     _check_try(baseline, tried)
+    _say_threads(baseline, tried, trainer)
     if not known:
         pair = baseline.result, tried.result, ledger.model
         params = {key: list(values) for key, values in changed_params(*pair).items()}
         known = Try(len(ledger.tries) + 1, Trained(name, tried.key), baseline.name, params, changed_code(*pair))
         _append("try", asdict(known))
-    decided = _look_until_decided(ledger, known, baseline, tried, print_line)
+    decided = _look_until_decided(ledger, known, baseline, tried, trainer)
     _append("verdict", asdict(decided))
     return decided
 
@@ -337,25 +341,25 @@ def _check_try(baseline: Setting, tried: Setting) -> None:
         )
 
 
-def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, print_line: PrintLine) -> Try:
+def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, trainer: Trainer) -> Try:
     """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict."""
     level, floor = ledger.next_level, _known_floor(ledger, baseline.family)
-    print_line(
+    _say(
         f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
         f"{level:.2g}"
     )
     if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
-        print_line(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
+        _say(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
     units = Units.of(baseline.result.characters.chars[SPLIT])
     baseline_sums = baseline.mean_sums(units, SPLIT)
     for n_seeds in N_SEEDS:
-        tried = _with_seeds(tried, n_seeds, print_line)
+        tried = _with_seeds(tried, n_seeds, trainer)
         looked_at = _first_seeds(tried, n_seeds)
         text = over_text(looked_at.mean_sums(units, SPLIT) - baseline_sums, units)
         seen = look(text, baseline.scores(SPLIT), looked_at.scores(SPLIT), floor, level)
         low, high = seen.estimate.interval
         size = f"{seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
-        print_line(f"  {count(n_seeds, 'seed')}: {size}, p {seen.p:.2g}: {seen.decision}")
+        _say(f"  {count(n_seeds, 'seed')}: {size}, p {seen.p:.2g}: {seen.decision}")
         if seen.decision != "more seeds":
             break
     return replace(
@@ -422,8 +426,9 @@ def _check_checkout(setting: Setting, n: int) -> None:
     """Check that the checkout has the code and data of `setting`, unless its first `n` seeds are already trained."""
     if not (missing := _missing(setting, n)):
         return
-    result = setting.result
-    now = digests(all_sources(SCORED, result.lock))
+    result, needed = setting.result, all_sources(SCORED, setting.result.lock)
+    tracked(needed)
+    now = digests(needed)
     if changed := next(changes(SCORED, result.lock, result.flat_params, now), ""):
         raise BukvaError(
             f"{setting.name} must be trained with seed {missing[0]}, but the checkout no longer matches this "
@@ -431,17 +436,33 @@ def _check_checkout(setting: Setting, n: int) -> None:
         )
 
 
-def _with_seeds(setting: Setting, n: int, print_line: PrintLine) -> Setting:
+def _say_threads(baseline: Setting, tried: Setting, trainer: Trainer) -> None:
+    """Print a line if the next seeds of `tried` will have other numbers of threads than the seeds trained so far."""
+    if not _missing(tried, N_SEEDS[-1]):
+        return
+    params, model = tried.result.flat_params, tried.model
+    share = max(1, trainer.cores(params) // int(params.get(f"train_{model}.processes", 1)))
+    next_threads = int(params["compute.threads"]) or share
+    trained = [int(each.about["models"][model]["numerics"]["threads"]) for each in (*baseline.results, *tried.results)]
+    if other := sorted({*trained} - {next_threads}):
+        _say(
+            f"The next seeds of {tried.name} have {count(next_threads, 'thread')}, but some finished trainings had "
+            f"{' or '.join(map(str, other))}. The number of threads changes the rounding, and so the score of a seed. "
+            "To use one number for all, set `compute.threads` (docs/research.md)."
+        )
+
+
+def _with_seeds(setting: Setting, n: int, trainer: Trainer) -> Setting:
     """Return `setting` after its first `n` consecutive seeds have been trained, without changing the checkout."""
     _check_checkout(setting, n)
-    root = project_root()
-    for seed in _missing(setting, n):
-        name = free_name(f"{setting.name}-s{seed}")
-        wanted = {**setting.result.flat_params, seed_name(setting.model): seed}
-        print_line(f"  training seed {seed} as {name} (output: {LOG})")
-        run_experiment(name, assignments_for(read_yaml(root / PARAMS), wanted), "--temp", log=root / LOG)
+    now, params = read_yaml(project_root() / PARAMS), setting.result.flat_params
+    trials = {
+        seed: (free_name(f"{setting.name}-s{seed}"), assignments_for(now, {**params, seed_name(setting.model): seed}))
+        for seed in _missing(setting, n)
+    }
+    for seeds in trainer.train(trials, params) if trials else ():
         setting = _setting(setting.name, setting.model, setting.key)
-        if seed not in setting.seeds:
+        for seed in sorted({*seeds} - {*setting.seeds}):
             raise BukvaError(
                 f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
                 f"Commit new files, or run `dvc exp apply {setting.revision.for_dvc}`."

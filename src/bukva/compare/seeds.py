@@ -1,6 +1,6 @@
-"""Queue experiments that differ from the checkout only in the seed, until there are enough (`bukva seeds`)."""
+"""Train experiments that differ only in the seed: for `bukva judge`, and until there are enough for `bukva seeds`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
+from bukva.core.machine import n_cores
 from bukva.core.params import PARAMS, flatten, parse_params, read_yaml
 from bukva.project.baseline import undo_command
 from bukva.project.cache import digests
@@ -23,23 +24,41 @@ from bukva.project.revisions import (
     git,
     head,
     unfinished,
-    why_no_snapshots,
 )
 from bukva.project.stages import trained_models
 
 LEAST = 2  # minimum number of seeds
 LOG = Path(".bukva/seeds.log")
+Trials = Mapping[int, tuple[str, Sequence[str]]]  # seed -> name of the experiment, values of its options -S
 DECIDE_BEFORE = (
     "Decide now how many seeds you need. Adding seeds until there is a verdict makes false verdicts two to three times "
     "as frequent (docs/comparing.md)."
 )
 
 
-def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue experiments that differ from the checkout only in the seed of `model`, until there are `n` seeds.
+class Trainer:
+    """Train seeds one after another, each in a temporary copy of the checkout. `log` gets the output of the stages."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def cores(self, _params: Mapping[str, Any]) -> int:
+        """Return the number of cores for each training. BukvaError: this machine has too few."""
+        return n_cores()
+
+    def train(self, trials: Trials, _params: Mapping[str, Any]) -> Iterator[Sequence[int]]:
+        """Yield the seeds that have been trained since the last yield. BukvaError: a training failed."""
+        for seed, (name, assignments) in trials.items():
+            print(f"  training seed {seed} as {name} (output: {self.log})", flush=True)
+            run_experiment(name, assignments, "--temp", log=project_root() / self.log)
+            yield [seed]
+
+
+def more_seeds(n: int, model: str, trainer: Trainer | None = None) -> Iterator[str]:
+    """Queue or train experiments that differ from the checkout only in the seed of `model`, until there are `n` seeds.
 
     Finished, running and queued seeds count, and new ones count up from the seed in params.yaml. Yield a line to print
-    after each step. BukvaError is raised before anything is queued, or if DVC rejects an experiment.
+    after each step. BukvaError: the settings cannot run, which is noticed before anything is queued, or DVC fails.
     """
     if n < LEAST:
         raise BukvaError(f"At least {LEAST} seeds are needed; got N={n}.")
@@ -49,9 +68,12 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     raw = read_yaml(root / PARAMS)
     parse_params(raw, PARAMS)  # so that an invalid parameter fails now, instead of in each experiment
     lock, params = read_lock(root), flatten(redact_params(raw))
-    files = _files(stage, lock)
-    if why := why_no_snapshots():
-        raise BukvaError(why)
+    if stage not in lock:
+        raise BukvaError(
+            f"Stage {stage} has not run in this project ({LOCK} does not contain it), so the trainings would have no "
+            "data. Run `make repro`."
+        )
+    files = tracked(all_sources(stage, lock))
     options = settings(parse_yaml(file_at(head(), PARAMS).decode()), raw)
     changed = " ".join(option for option in options if seed_key not in option)
     yield f"Settings: as in the last commit{f', with {changed}' if changed else ''}"
@@ -60,35 +82,35 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
         yield f"seed {seed}: {known[seed]}"
     base = params[seed_key]
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
-    for seed in missing:
-        name = free_name(f"{model}-s{seed}")
-        run_experiment(name, [f"{seed_key}={seed}"], "--queue", log=root / LOG)
-        yield f"seed {seed}: queued as {name}"
+    trials = {seed: (free_name(f"{model}-s{seed}"), [f"{seed_key}={seed}"]) for seed in missing}
+    for seeds in trainer.train(trials, params) if trainer and missing else _queue(trials):
+        for seed in seeds:
+            yield f"seed {seed}: {'trained' if trainer else 'queued'} as {trials[seed][0]}"
     if missing and len(known) >= MIN_SEEDS:
         yield DECIDE_BEFORE
-    if missing or any(what.startswith("queued") for what in known.values()):
+    if (missing and not trainer) or any(what.startswith("queued") for what in known.values()):
         yield "To start the queue: `dvc queue start`"
-    else:
+    elif not missing:
         yield f"These settings already have {len(known)} seeds, so no experiment was queued."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
     other = undo_command() if changed else "dvc exp apply EXPERIMENT"
     yield f"To add seeds to the experiment that you compare with: `{other} && {again}`"
 
 
-def _files(stage: str, lock: StageRecords) -> list[str]:
-    """Return the paths of the code and texts of the project on which a training stage depends."""
-    if stage not in lock:
+def _queue(trials: Trials) -> Iterator[Sequence[int]]:
+    for seed, (name, assignments) in trials.items():
+        run_experiment(name, assignments, "--queue", log=project_root() / LOG)
+        yield [seed]
+
+
+def tracked(paths: Iterable[str]) -> list[str]:
+    """Return the paths inside the project. BukvaError: git does not track a file there, so a copy would not have it."""
+    inside = [path for path in paths if not path.startswith(("/", ".."))]
+    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *inside).decode().splitlines():
         raise BukvaError(
-            f"Stage {stage} has not run in this project ({LOCK} does not contain it), so queued experiments would have "
-            "no data. Run `make repro`."
+            f"{untracked[0]} is not tracked by git, so the trainings would not have it. Run `git add {untracked[0]}`."
         )
-    files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
-    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
-        raise BukvaError(
-            f"{untracked[0]} is not tracked by git, so queued experiments would not have it. Run "
-            f"`git add {untracked[0]}`."
-        )
-    return files
+    return inside
 
 
 def _finished(model: str, stage: str, params: Mapping[str, Any]) -> dict[int, str]:

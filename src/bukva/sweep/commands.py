@@ -12,8 +12,8 @@ from bukva.core.params import read_params
 from bukva.core.words import count
 from bukva.project.baseline import RESULTS, SPLIT
 from bukva.project.lock import digest
-from bukva.project.revisions import commit_of, git, head
-from bukva.sweep.trial import DIGITS, MODEL, Sweep, Trial, checked_name, grid, trial_of
+from bukva.project.revisions import git, head
+from bukva.sweep.trial import DIGITS, MODEL, Sweep, checked_name, grid, trial_of
 
 WIDTH = 200  # characters per line of the table
 # git arguments that list edited files, except for results, because trials do not start from results
@@ -59,12 +59,12 @@ def run(
 
     Repeat the command to run the experiments that have no result yet. Interrupted trainings are resumed.
     """
-    from bukva.sweep.engine import ray_for
+    from bukva.sweep import engine
 
     sweep = _sweep(name, assignments or [], address)
     trials = grid(sweep.name, assignments or [])
-    with ray_for(address, cores, gpus) as resources:
-        _run_all(sweep, resources, trials)
+    with engine.ray_for(address, cores, gpus) as resources:
+        engine.run_all(sweep, resources, trials)
     print("To compare the experiments, run `bukva experiments`.")
 
 
@@ -115,7 +115,7 @@ def search(
         if finals:
             # a name of its own for each plan, because Tune continues a sweep of the same name with its old plan
             final = dataclasses.replace(sweep, name=f"{sweep.name}-seeds-{digest(finals)[:DIGITS]}")
-            _run_all(final, resources, finals)
+            engine.run_all(final, resources, finals)
     if finals:
         # both trials have the same seed, so their results are identical if the winner has the settings of params.yaml
         show_and_save(compare([finals[0]["name"], finals[len(fresh)]["name"]], MODEL, SPLIT, fresh))
@@ -142,17 +142,3 @@ def _sweep(name: str, plan: Sequence[str], address: str) -> Sweep:
             "undo the change."
         )
     return Sweep(checked_name(name, head(), *plan), head(), project_root(), address)
-
-
-def _run_all(sweep: Sweep, resources: dict[str, float], trials: Sequence[Trial]) -> None:
-    """Run the trials. If a trial has no result afterwards, exit the process with status 1."""
-    from ray import tune
-
-    from bukva.sweep import engine
-
-    print(f"{sweep.name}: {count(len(trials), 'experiment')} from commit {sweep.commit[:7]}")
-    engine.run(sweep, resources, {"trial": tune.grid_search(list(trials))})
-    if left := [trial for trial in trials if not commit_of(sweep.ref(trial["name"]))]:
-        n_trials = count(len(trials), "trial")
-        print(f"No result for {len(left)} of {n_trials}. To see why, run `bukva sweep status {sweep.name}`.")
-        raise typer.Exit(1)

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from bukva.core.progress import duration
 from bukva.core.words import count
 from bukva.project.cache import dvc_repo
 from bukva.project.lock import NUMERICS, wrong_packages
-from bukva.sweep.trial import Sweep, run_trial, sweeps_root
+from bukva.project.revisions import commit_of
+from bukva.sweep.trial import Sweep, Trial, run_trial, sweeps_root
 from bukva.tracking.record import start_sync
 from bukva.tracking.sync import LATER
 
@@ -62,11 +64,27 @@ class InterruptedSweepError(BukvaError):
     exit_status = 130
 
 
-def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+def run_all(sweep: Sweep, resources: dict[str, float], trials: Sequence[Trial], **options: Any) -> None:
+    """Run these trials (see `run`). BukvaError: one of them has no result."""
+    from ray import tune
+
+    print(f"{sweep.name}: {count(len(trials), 'experiment')} from commit {sweep.commit[:7]}", flush=True)
+    reports = run(sweep, resources, {"trial": tune.grid_search(list(trials))}, **options)
+    if left := [each for each in reports if not commit_of(sweep.ref(each["name"]))]:
+        raise BukvaError(
+            f"No result for {len(left)} of {count(len(trials), 'trial')}. {left[0]['name']}: {left[0]['why']} To list "
+            f"all, run `bukva sweep status {sweep.name}`."
+        )
+
+
+def run(
+    sweep: Sweep, resources: dict[str, float], space: dict[str, Any], *, anew: bool = False, **options: Any
+) -> list[dict[str, Any]]:
     """Run a sweep, or continue it if it was interrupted. Return all trials with their last reports to Tune.
 
-    `space` is {"trial": Tune's grid of all trials}, or {} for a search. `options` are more arguments of `TuneConfig`.
-    BukvaError: another process runs this sweep, or Ctrl-C interrupted it.
+    `space` is {"trial": Tune's grid of all trials}, or {} for a search. With `anew`, Tune forgets an earlier sweep of
+    this name. `options` are more arguments of `TuneConfig`. BukvaError: another process runs this sweep, or Ctrl-C
+    interrupted it.
     """
     from ray import tune
 
@@ -77,11 +95,13 @@ def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **opti
         os.environ.update(environment)
         run_trial(sweep, **config["trial"])
 
-    state, trainable = sweeps_root() / sweep.name, tune.with_resources(trial, resources)
-    if tune.Tuner.can_restore(str(state)):
-        tuner = tune.Tuner.restore(str(state), trainable, resume_errored=True)
-    else:
-        tuner = tune.Tuner(
+    def tuner() -> tune.Tuner:
+        state, trainable = sweeps_root() / sweep.name, tune.with_resources(trial, resources)
+        if anew:
+            shutil.rmtree(state, ignore_errors=True)
+        if tune.Tuner.can_restore(str(state)):
+            return tune.Tuner.restore(str(state), trainable, resume_errored=True)
+        return tune.Tuner(
             trainable,
             param_space=space,
             tune_config=tune.TuneConfig(
@@ -95,8 +115,9 @@ def run(sweep: Sweep, resources: dict[str, float], space: dict[str, Any], **opti
                 verbose=1,
             ),
         )
+
     results = _fit(sweep.name, tuner)
-    return [(result.metrics or {}) | (result.config or {})["trial"] for result in results]
+    return [(each.metrics or {}) | {"why": _why(each.error)} | (each.config or {})["trial"] for each in results]
 
 
 def forwarded() -> dict[str, str]:
@@ -106,11 +127,11 @@ def forwarded() -> dict[str, str]:
     return found if "MLFLOW_TRACKING_URI" in found else {**found, LATER: "1"}
 
 
-def _fit(name: str, tuner: Any) -> Any:
+def _fit(name: str, tuner: Callable[[], Any]) -> Any:
     before = signal.getsignal(signal.SIGINT)
     try:
         with driver_lock(name).acquire(timeout=LOCK_SECONDS):
-            results = tuner.fit()
+            results = tuner().fit()
         is_interrupted = signal.getsignal(signal.SIGINT) == before  # Tune restores the handler at the first Ctrl-C
     except Timeout:
         raise BukvaError(
@@ -149,7 +170,7 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
     try:
         import ray
     except ImportError:
-        raise BukvaError("`bukva sweep` needs Ray, which is not installed. Run `make cluster`.") from None
+        raise BukvaError("This command needs Ray, which is not installed. Run `make cluster`.") from None
     short = None if len(os.fsencode(tempfile.gettempdir())) <= MAX_TMPDIR_BYTES else "/tmp"
     with tempfile.TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True) as scratch:
         own = {} if address else {"_temp_dir": scratch}
@@ -249,11 +270,16 @@ def _row(trial: Any, is_driven: bool) -> list[str]:
         "TERMINATED": "finished" if last.get("finished") else "stopped",
     }
     state, val = states.get(trial.status, "failed"), f"{last['val']:.3f}" if "val" in last else ""
-    if state == "failed":  # in place of the score: the last line of the traceback, without the name of the error
-        last_line = str(trial.get_error() or "").strip().rpartition("\n")[2]
-        val = last_line.partition("Error: ")[2] or last_line
+    if state == "failed":
+        val = _why(trial.get_error())
     took, machine = duration(last.get("time_total_s", 0)), last.get("hostname", "")
     return [config["name"], " ".join(config["assignments"]), state, str(last.get("step", "")), val, took, machine]
+
+
+def _why(error: object) -> str:
+    """Return the last line of a traceback without the name of the error, or "" for None."""
+    last_line = str(error or "").strip().rpartition("\n")[2]
+    return last_line.partition("Error: ")[2] or last_line
 
 
 def table_of(sweep: str | None = None) -> Table:

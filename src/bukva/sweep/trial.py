@@ -45,12 +45,13 @@ Trial = dict[str, Any]  # `name` of the experiment, and `assignments`: values of
 
 @dataclass(frozen=True)
 class Sweep:
-    """All trials of one `bukva sweep` command."""
+    """Trials that run in parallel: those of `bukva sweep`, or the missing seeds of an experiment."""
 
     name: str  # depends on the commit and the settings, so the same command continues the same sweep
     commit: str  # from which all trials start
     project: Path  # folder that gets the results, at the same path on all machines
     address: str = ""  # HOST:PORT of a Ray cluster, or "" for this machine
+    edited: str = ""  # commit with the edited files of the checkout, which trials have as uncommitted edits; or ""
 
     def ref(self, trial: str) -> str:
         """Return the git reference of a trial's result. The trial is finished if the project has this reference."""
@@ -126,6 +127,7 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
         top, prefix = git("rev-parse", "--show-toplevel", "--show-prefix").decode().split("\n")[:2]
         git("clone", "--quiet", "--shared", "--no-checkout", "--template=", top, str(clone))  # without the user's hooks
         git("-C", str(clone), "checkout", "--quiet", "--detach", sweep.commit)
+        git("-C", str(clone), "read-tree", "-u", "--reset", sweep.edited or sweep.commit)
         _share_cache(sweep.project, clone / prefix)
         yield clone / prefix
     finally:
