@@ -3,9 +3,9 @@
 from bukva.core.files import write_json, write_text
 from bukva.core.schema import author_word
 from bukva.core.words import count
-from bukva.corpus.cleaning.clean import clean_collection, percent
+from bukva.corpus.cleaning.clean import percent
 from bukva.corpus.cleaning.page import page
-from bukva.corpus.cleaning.rule_sets import chosen_rules
+from bukva.corpus.cleaning.rule_sets import clean_by
 from bukva.text.collection import read_table
 from stages import stage
 
@@ -15,9 +15,8 @@ MOST_NAMES = 3  # largest number of works that a printed line names
 def main() -> None:
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
-        rules, why = chosen_rules(run.params.clean, raw)
-        print(f"clean: using rule set {rules.name}, {why}", flush=True)
-        counts = clean_collection(raw, clean, rules, why)
+        rules, counts = clean_by(run.params.clean, raw, clean)
+        print(f"clean: using rule set {rules.name}, {counts['why']}")
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
         write_text(run.path("corpus"), page(counts, read_table(clean), author))

@@ -15,7 +15,7 @@ from bukva.corpus.cleaning.rule_sets import (
     MOST_RULES,
     RULES,
     assembled,
-    chosen_rules,
+    clean_by,
     fitting_rules,
     read_entries,
     rule_set,
@@ -40,17 +40,20 @@ def sentences(tmp_path, content):
 
 def chosen(folder, *texts, rules="auto", file="-"):
     saved(folder, {str(number): text for number, text in enumerate(texts)})
-    return chosen_rules(Clean(rules=rules, file=file), folder)
+    rules, report = clean_by(Clean(rules=rules, file=file), folder, folder / "clean")
+    return rules, report["why"]
 
 
 def test_notes_that_would_remove_much_are_not_taken_by_auto(tmp_path):
     """One Latin word removes a whole paragraph if the paragraph is one line."""
     kept, lost = "слово " * 100 + "\n", "слово " * 99 + "Window\n"  # 601 characters each
     assert chosen(tmp_path, 17 * kept + 3 * lost)[0] is rule_set("notes")
-    assert chosen(tmp_path, 3 * lost, rules="notes")[1] == "as clean.rules says"
+    assert chosen(tmp_path, kept + 3 * lost, rules="notes")[1] == "as clean.rules says"
     rules, why = chosen(tmp_path, 16 * kept, (4 * lost).replace("\n", "\r"))
     assert rules is rule_set("literary")
     assert why == "because notes would remove 20.0 % of the text (clean.rules auto)"
+    rules, why = chosen(tmp_path, lost)  # notes alone would be an error, because it would remove the whole text
+    assert (rules.name, why[:33]) == ("literary", "because notes would remove 100.0 ")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, wh
 def test_an_own_file_is_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y}\n")
-    rules, why = chosen(tmp_path / "raw", "x", rules="file", file="own.yaml")
+    rules, why = chosen(tmp_path / "raw", "z", rules="file", file="own.yaml")
     assert (rules.name, why) == ("file", "from own.yaml")
     assert clean("xyz\n", rules)[0] == "z\n"
     with pytest.raises(BukvaError, match=r"^params\.yaml, clean\.file: 'none\.yaml' is not a file; use the path of"):

@@ -31,11 +31,20 @@ def cleaned_works(raw: Path, rules: RuleSet, record: Record, shown: str) -> Iter
             show(len(text))
 
 
-def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str) -> dict[str, Any]:
+class TooMuchRemovedError(Exception):
+    """The line rules removed more than the allowed fraction of the text."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+
+def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str, may_remove: float = 1) -> dict[str, Any]:
     """Clean every work of the collection in the folder `raw`, and write the cleaned collection to `target`.
 
     If the rules remove the whole text of a work, the work stays in the collection as an empty work. If only white space
-    is left of the whole corpus, a ParamsError names the rules. `why` is the reason for choosing these rules.
+    is left of the whole corpus, a ParamsError names the rules. `why` is the reason for choosing these rules. If the
+    line rules remove more than the fraction `may_remove` of the text inside start and end marks, this is a
+    TooMuchRemovedError. After an error, `target` is unchanged.
 
     Returns the content of reports/cleaning.json (docs/text-reference.md explains its keys).
     """
@@ -58,6 +67,12 @@ def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str) -> dict[
 
     with atomic_folder(target) as folder:
         table = write_collection(folder, works())
+        n_chars, n_removed = (
+            int(table["chars"].sum()),
+            sum(record.counts[rule.name]["chars"] for rule in rules.line_rules),
+        )
+        if (share := n_removed / max(1, n_chars + n_removed)) > may_remove:
+            raise TooMuchRemovedError(share)
         # Line feeds do not count as text. If a rule deletes all characters of a line, its line feed stays.
         if all(char.isspace() for char in counts):
             removed = sorted(((rule["chars"], rule["rule"]) for rule in record.removed()), key=lambda rule: -rule[0])
@@ -69,7 +84,7 @@ def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str) -> dict[
         "why": why,
         "works": len(table),
         "chars_before": int(read_table(raw)["chars"].sum()),
-        "chars": int(table["chars"].sum()),
+        "chars": n_chars,
         "symbols": len(counts),
         "removed": record.removed(),
         "examples": record.examples(),

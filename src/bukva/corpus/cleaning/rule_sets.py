@@ -4,7 +4,7 @@ import functools
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -13,11 +13,19 @@ from bukva.core.files import resolve_existing
 from bukva.core.messages import error_message, mistake, one_or_another, shorten
 from bukva.core.params import read_any_yaml
 from bukva.core.schema import Clean, Section
-from bukva.corpus.cleaning.clean import char_counts, cleaned_works, letters_by_script, percent
+from bukva.corpus.cleaning.clean import (
+    TooMuchRemovedError,
+    char_counts,
+    clean_collection,
+    cleaned_works,
+    letters_by_script,
+    percent,
+)
 from bukva.corpus.cleaning.rules import LINE_ENDS, Cut, LineRule, Record, RuleSet, normalisation, removal, substitution
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # maximum fraction of a text that `notes` may remove with clean.rules=auto (0.11 of RusLit)
+AUTO = "(clean.rules auto)"  # ends the reason for a rule set that was not chosen by the user
 MOST_RULES = 60  # maximum number of rules in a file, because the report has room for one example of each
 ACTIONS = ["drop_lines", "delete", "replace", "normalise", "cut_to", "cut_from"]
 CUTS = ["cut_to", "cut_from"]  # start and end marks of a work (see `Cut`); both keys together count as one action
@@ -126,13 +134,24 @@ def rule_set(name: str) -> RuleSet:
     return assembled(name, f"{name}.yaml", [entry for file in files for entry in read_entries(RULES / file, file)])
 
 
-def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
-    """Return the rule set for the collection in the folder `raw`, and the reason as a phrase for the report.
+def clean_by(params: Clean, raw: Path, target: Path) -> tuple[RuleSet, dict[str, Any]]:
+    """Clean a collection by the rules that `params` select, and return the rule set and the content of cleaning.json.
 
     With `clean.rules=auto`, the rule set is `notes` if the letters of the text fit it (see `fitting_rules`) and `notes`
     removes at most the fraction MOST_REMOVED of the text. Otherwise the rule set is `literary`. The fraction is limited
     because `notes` removes every line that contains a Latin letter, and a line may be a whole paragraph.
     """
+    rules, why = chosen_rules(params, raw)
+    is_guessed = params.rules == "auto" and rules.name == "notes"
+    try:
+        return rules, clean_collection(raw, target, rules, why, MOST_REMOVED if is_guessed else 1)
+    except TooMuchRemovedError as error:
+        rules, why = rule_set("literary"), f"because notes would remove {percent(error.share)} of the text {AUTO}"
+        return rules, clean_collection(raw, target, rules, why)
+
+
+def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
+    """Return a rule set for the collection in the folder `raw`, and the reason as a phrase for the report."""
     if params.rules == "file":
         file = resolve_existing(params.file)
         if not file or not file.is_file():
@@ -145,13 +164,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[RuleSet, str]:
     for *_, text in cleaned_works(raw, publishers, Record(publishers.rule_names), "clean: counting letters"):
         counts.update(char_counts(text))
     name, why = fitting_rules(counts)
-    if name == "notes":
-        rules, record = rule_set(name), Record(rule_set(name).rule_names)
-        kept = sum(len(text) for *_, text in cleaned_works(raw, rules, record, "clean: trying rule set notes"))
-        removed = sum(record.counts[rule.name]["chars"] for rule in rules.line_rules)  # without the text of publishers
-        if (share := removed / max(1, kept + removed)) > MOST_REMOVED:
-            name, why = "literary", f"notes would remove {percent(share)} of the text"
-    return rule_set(name), f"because {why} (clean.rules auto)"
+    return rule_set(name), f"because {why} {AUTO}"
 
 
 def fitting_rules(counts: Counter[str]) -> tuple[str, str]:

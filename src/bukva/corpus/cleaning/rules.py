@@ -41,14 +41,17 @@ class Record:
         self._work, self._n_of_work = work, Counter[str]()
 
     def add(self, rule: str, *, chars: int, lines: int, places: int) -> None:
-        self.counts[rule].update(chars=chars, lines=lines, places=places)
+        counts = self.counts[rule]  # added one by one, because Counter.update is slow
+        counts["chars"] += chars
+        counts["lines"] += lines
+        counts["places"] += places
 
     def show(self, rule: str, line: int, text: str, start: int, stop: int, replacement: str = "") -> None:
         """Take the replacement of text[start:stop], in the line with this number from 0, as an example if needed."""
         # the first example from one work is preferred to the second example from another work
         number = self._n_of_work[rule]
         self._n_of_work[rule] += 1
-        if self._n_shown[rule, number] >= self._limit:
+        if number >= self._limit or self._n_shown[rule, number] >= self._limit:
             return
         self._n_shown[rule, number] += 1
         removed = text[start:stop]
@@ -173,13 +176,12 @@ class RuleSet:
         rules that would never stop changing a line are a ParamsError.
         """
         unix = text.replace("\r\n", "\n").replace("\r", "\n")
-        is_none = not self.cuts and not self.line_rules
-        if unix and not unix.endswith("\n") and not is_none:
+        if unix and not unix.endswith("\n") and (self.cuts or self.line_rules):
             unix += "\n"
         record.add(LINE_ENDS, chars=len(text) - len(unix), lines=0, places=text.count("\r"))
-        if is_none:
-            return unix
         outside = {line: cut.name for cut in reversed(self.cuts) for lines in cut.outside(unix) for line in lines}
+        if not outside and not self.line_rules:
+            return unix
         kept: list[str] = []
         for number, line in enumerate(unix.split("\n")[:-1]):
             if number in outside:
@@ -188,7 +190,7 @@ class RuleSet:
                     record.show(outside[number], number, line, 0, len(line))
             elif (settled := self._settle(number, line, record)) is not None:
                 kept.append(settled)
-        return "".join(f"{line}\n" for line in kept)
+        return "\n".join([*kept, ""])
 
     def _settle(self, number: int, line: str, record: Record) -> str | None:
         """Apply the line rules to a line until they no longer change it, or only once if `once` is true."""
