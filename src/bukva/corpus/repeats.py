@@ -4,11 +4,14 @@ Windows with equal 64-bit hashes count as equal. If two texts of 10^7 characters
 is found by mistake with a probability of 5e-6.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from bukva.core.machine import n_cores
 from bukva.text.characters import Codes
 from bukva.text.ids import Spans
 
@@ -16,9 +19,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Hashes = npt.NDArray[np.uint64]
 
-BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that it has an inverse modulo 2^64
-INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
-PIECE = 1 << 20  # number of windows that are hashed and looked up at once
+BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
+PIECE = 1 << 16  # number of windows that are hashed and looked up at once, so that their hashes fit a core's cache
+MAX_FILTER_BITS = 28  # so the filter of a WindowSet has at most 2^28 bytes
 # A changed passage is found by the windows of SEED characters in it that are unchanged.
 SEED = 16
 KINDS = 8  # minimum number of different characters in such a window, because rows of dots occur in many works
@@ -29,58 +32,85 @@ MIN_EQUAL = 0.4  # minimum fraction of unchanged characters; a form of address b
 # Maximum number of held-out windows that are looked up in train. If 25 % of them occur there, the standard error of
 # this percentage is 0.02 percentage points.
 MOST_WINDOWS = 1 << 22
+FIRST_PART = 1 << 20  # number of characters of train after which the windows that occur in them are looked up no more
 MAX_COPIES = 64  # `equal_runs` finds only so many of the windows that are equal to one of the other text
 
 
-class WindowIndex:
-    """Index of windows of n characters of a text, to find them in other texts.
+class WindowSet:
+    """Set of windows of n characters, to find them in texts. `hashes` are their (M,) different hashes, ascending."""
 
-    positions: (P,) first character of each window, ascending.
-    hashes: (M,) hashes of the M different windows, ascending.
-    numbers: (P,) number of each window in `hashes`.
-    """
+    def __init__(self, hashes: Hashes, n: int) -> None:
+        self.hashes, self.n = hashes, n
+        # a Bloom filter, which rules out most other windows without a search
+        self._n_bits = min(len(hashes).bit_length() + 3, MAX_FILTER_BITS)
+        self._filter = np.zeros(1 << self._n_bits, np.bool_)
+        for start in range(0, len(hashes), PIECE):
+            for k in range(2):
+                self._filter[self._places(hashes[start : start + PIECE], k)] = True
 
-    def __init__(self, codes: Codes, positions: Ints, n: int) -> None:
-        self.n, self.positions = n, positions
-        hashes = np.empty(len(positions), np.uint64)
-        for start, of_piece in _hashes(codes, n):
-            first, after = np.searchsorted(positions, [start, start + len(of_piece)])
-            hashes[first:after] = of_piece[positions[first:after] - start]
-        self.hashes, self.numbers = np.unique(hashes, return_inverse=True)
-        # a table of the highest bits, which rules out most other windows without a search
-        self._shift = np.uint64(61 - len(self.hashes).bit_length())
-        self._is_known = np.zeros(1 << (64 - int(self._shift)), np.bool_)
-        self._is_known[self.hashes >> self._shift] = True
+    def _places(self, hashes: Hashes, k: int) -> Ints:
+        """Return the places of hashes in the filter: their highest bits or, if k is 1, the bits after them."""
+        return (hashes << np.uint64(k * self._n_bits) >> np.uint64(64 - self._n_bits)).view(np.int64)
 
-    def find(self, text: Codes, spans: Spans) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield (k,) positions, rows of `spans` and numbers of the windows that occur within a span of a text."""
-        for start, hashes in _hashes(text, self.n):
-            at = np.flatnonzero(self._is_known[hashes >> self._shift])
+    def find(self, text: Codes, is_window: Bools) -> Iterator[tuple[Ints, Ints]]:
+        """Yield (k,) positions in a text and indices in `hashes` of the windows that are in this set.
+
+        Only the windows that begin where `is_window` is true are looked up.
+        """
+
+        def found_in(start: int) -> tuple[Ints, Ints]:
+            hashes = _hashes(text[start : start + PIECE + self.n - 1], self.n)
+            may_occur = self._filter.take(self._places(hashes, 0), mode="clip")  # faster than with a check of bounds
+            at = np.flatnonzero(may_occur & is_window[start : start + len(hashes)])
+            at = at[self._filter[self._places(hashes[at], 1)]]
             at = at[np.argsort(hashes[at])]  # numpy looks up ascending hashes several times faster
             numbers = np.searchsorted(self.hashes[:-1], hashes[at])  # of an equal hash, or of another one
             is_equal = self.hashes[numbers] == hashes[at]
-            at, numbers = start + at[is_equal], numbers[is_equal]
-            rows = np.searchsorted(spans[:, 0], at, side="right") - 1
-            is_inside = (rows >= 0) & (at + self.n <= spans[rows, 1])
-            yield at[is_inside], rows[is_inside], numbers[is_inside]
+            return start + at[is_equal], numbers[is_equal]
+
+        with ThreadPoolExecutor(n_cores()) as threads:  # numpy computes without the GIL
+            yield from threads.map(found_in, range(0, len(text) - self.n + 1, PIECE))
 
 
-def _hashes(codes: Codes, n: int) -> Iterator[tuple[int, Hashes]]:
-    """Yield hashes of consecutive windows of n characters, in pieces, each with the position of its first window."""
+def _hashes(codes: Codes, n: int) -> Hashes:
+    """Return the hashes of all windows of n characters of a text of at most PIECE + n - 1 characters."""
     # A hash is the polynomial of the window's code points in BASE, modulo 2^64. It is the difference of two prefix
     # sums, divided by a power of BASE.
-    length = min(PIECE + n - 1, len(codes))
-    powers, inverses = (np.cumprod(np.full(length, base), dtype=np.uint64) for base in (BASE, INVERSE))
+    powers, inverses = _powers(BASE, PIECE + n), _powers(pow(BASE, -1, 1 << 64), PIECE + n)
+    sums = np.zeros(len(codes) + 1, np.uint64)
+    np.cumsum(codes * powers[: len(codes)], out=sums[1:])
+    return (sums[n:] - sums[:-n]) * inverses[: len(codes) - n + 1]
+
+
+@cache
+def _powers(base: int, n: int) -> Hashes:
+    return np.cumprod(np.full(n, base, np.uint64), dtype=np.uint64)
+
+
+def _hashes_at(codes: Codes, positions: Ints, n: int) -> Hashes:
+    """Return the hashes of the windows of n characters that begin at ascending positions."""
+    hashes = np.empty(len(positions), np.uint64)
     for start in range(0, len(codes) - n + 1, PIECE):
-        piece = codes[start : start + PIECE + n - 1]
-        sums = np.zeros(len(piece) + 1, np.uint64)
-        np.cumsum(piece * powers[: len(piece)], out=sums[1:])
-        yield start, (sums[n:] - sums[:-n]) * inverses[: len(piece) - n + 1]
+        first, after = np.searchsorted(positions, [start, start + PIECE])
+        if first < after:
+            piece = _hashes(codes[start : start + PIECE + n - 1], n)
+            hashes[first:after] = piece[positions[first:after] - start]
+    return hashes
 
 
-def window_starts(spans: Spans, n: int) -> Ints:
-    """Return the positions of all windows of n characters that lie within one of the spans."""
-    return _ranges(spans[:, 0], np.maximum(spans[:, 1] - spans[:, 0] - n + 1, 0))
+def _is_window(n_codes: int, spans: Spans, n: int) -> Bools:
+    """Return at which positions of a text windows of n characters begin that lie within one of the spans."""
+    marks = np.zeros(n_codes, np.bool_)
+    for start, stop in spans.tolist():
+        marks[start : max(start, stop - n + 1)] = True
+    return marks
+
+
+def _joined(codes: Codes, spans: Spans) -> tuple[Codes, Spans]:
+    """Return the text in some spans, joined, and the spans in the joined text."""
+    stops = np.cumsum(spans[:, 1] - spans[:, 0])
+    text = np.concatenate([codes[:0], *(codes[start:stop] for start, stop in spans.tolist())])
+    return text, np.stack([stops - spans[:, 1] + spans[:, 0], stops], axis=1)
 
 
 def _ranges(starts: Ints, lengths: Ints) -> Ints:
@@ -92,42 +122,69 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
 # ---- the fraction of a text that occurs in train, and the passages that do
 
 
-def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
+def seen_in_train(
+    codes: Codes, held_out: Sequence[Spans], text: Codes, train: Spans, lengths: Sequence[int]
+) -> dict[int, list[float | None]]:
     """Return the fraction of the windows of each held-out text that also occur in train, or None without windows.
 
-    The held-out texts are (k, 2) ascending spans of `codes`, and train is (m, 2) ascending spans of `text`. Of very
-    many windows, only about MOST_WINDOWS evenly spaced ones are looked up.
+    The fractions are by length of the windows, of which `lengths` has several, ascending. The held-out texts are (k, 2)
+    ascending spans of `codes`, and train is (m, 2) ascending spans of `text`. Of very many windows, only about
+    MOST_WINDOWS evenly spaced ones are looked up.
     """
-    starts = [window_starts(spans, n) for spans in held_out]
-    positions, texts = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
-    order = np.argsort(positions)[:: max(1, -(-len(positions) // MOST_WINDOWS))]
-    index, texts = WindowIndex(codes, positions[order], n), texts[order]
-    is_seen = np.zeros(len(index.hashes), np.bool_)
-    for _, _, numbers in index.find(text, train):
-        is_seen[numbers] = True
-    totals = np.bincount(texts, minlength=len(starts)).tolist()
-    seen = np.bincount(texts, is_seen[index.numbers], len(starts)).tolist()
-    return [part / total if total else None for part, total in zip(seen, totals, strict=True)]
+    spans, owners = (
+        np.concatenate(held_out),
+        np.repeat(np.arange(len(held_out), dtype=np.uint16), [*map(len, held_out)]),
+    )
+    in_order = np.argsort(spans[:, 0], kind="stable")
+    codes, spans = _joined(codes, spans[in_order])
+    owners = np.repeat(owners[in_order], spans[:, 1] - spans[:, 0])  # number of the text that contains each character
+    may_occur, result = np.ones(len(codes), np.bool_), {}
+    for n in lengths:
+        positions = np.flatnonzero(_is_window(len(codes), spans, n))
+        positions = positions[:: max(1, -(-len(positions) // MOST_WINDOWS))]
+        totals = np.bincount(owners[positions], minlength=len(held_out))
+        positions = positions[may_occur[positions]]
+        hashes, numbers = np.unique(_hashes_at(codes, positions, n), return_inverse=True)
+        is_seen = _occur_in(text, train, hashes, n)[numbers]
+        may_occur[positions[~is_seen]] = False  # nor does a longer window that begins there
+        seen = np.bincount(owners[positions[is_seen]], minlength=len(held_out))
+        result[n] = [
+            part / total if total else None for part, total in zip(seen.tolist(), totals.tolist(), strict=True)
+        ]
+    return result
+
+
+def _occur_in(text: Codes, spans: Spans, hashes: Hashes, n: int) -> Bools:
+    """Return whether each window with one of the (M,) hashes, ascending, occurs within a span of a text."""
+    occurs, is_window = np.zeros(len(hashes), np.bool_), _is_window(len(text), spans, n)
+    start, stop = 0, FIRST_PART
+    while start < len(text):  # frequent windows occur early, and all later lookups are faster without them
+        missing = np.flatnonzero(~occurs)
+        for _, numbers in WindowSet(hashes[missing], n).find(text[start : stop + n - 1], is_window[start:stop]):
+            occurs[missing[numbers]] = True
+        start, stop = stop, 2 * stop
+    return occurs
 
 
 def equal_runs(codes: Codes, spans: Spans, text: Codes, text_spans: Spans, n: int) -> Ints:
     """Return (m, 3) runs of at least n characters that occur in both texts: starts in both, and length."""
-    index = WindowIndex(codes, window_starts(spans, n), n)
-    order = np.argsort(index.numbers, kind="stable")
-    edges = np.searchsorted(index.numbers[order], np.arange(len(index.hashes) + 1))
+    positions = np.flatnonzero(_is_window(len(codes), spans, n))
+    hashes, numbers = np.unique(_hashes_at(codes, positions, n), return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    edges = np.searchsorted(numbers[order], np.arange(len(hashes) + 1))
     copies = np.minimum(np.diff(edges), MAX_COPIES)  # (M,)
     pairs = [np.empty((2, 0), np.int64)]
-    for at, _, numbers in index.find(text, text_spans):
-        of_window = order[_ranges(edges[numbers], copies[numbers])]
-        pairs.append(np.stack([index.positions[of_window], np.repeat(at, copies[numbers])]))
+    for at, found in WindowSet(hashes, n).find(text, _is_window(len(text), text_spans, n)):
+        of_window = order[_ranges(edges[found], copies[found])]
+        pairs.append(np.stack([positions[of_window], np.repeat(at, copies[found])]))
     starts, starts_in_text = np.concatenate(pairs, axis=1)
     diagonals = starts_in_text - starts  # constant within a run
     order = np.lexsort((starts, diagonals))
     starts, diagonals = starts[order], diagonals[order]
     continues = (np.diff(diagonals) == 0) & (np.diff(starts) == 1)
     firsts = _firsts(continues, len(order))
-    lengths = np.diff(firsts, append=len(order)) + n - 1
-    return np.stack([starts[firsts], starts[firsts] + diagonals[firsts], lengths], axis=1)
+    run_lengths = np.diff(firsts, append=len(order)) + n - 1
+    return np.stack([starts[firsts], starts[firsts] + diagonals[firsts], run_lengths], axis=1)
 
 
 def _firsts(continues: Bools, n: int) -> Ints:
@@ -147,39 +204,60 @@ def cut_from(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_char
     (h, 2) ascending spans of `codes`. `train` and `works` have a row for each work. The result is (m, 3) remaining
     pieces: work, start and stop.
     """
-    is_kept = np.zeros(len(codes), np.bool_)
-    is_kept[_ranges(train[:, 0], np.diff(train)[:, 0])] = True
     copies = _changed_copies(codes, held_out, train, works, min_chars)
-    index = WindowIndex(codes, window_starts(held_out, min_chars), min_chars)
-    equal, _, _ = _in_other_works(index, codes, train, works)
+    windows = HeldOutWindows(codes, held_out, min_chars)
+    equal, _, _ = windows.in_other_works(codes, train, works)
+    is_kept = _is_window(len(codes), train, 1)
     _clear(is_kept, np.concatenate([copies, np.stack([equal, equal + min_chars], axis=1)]))
     while True:
         pieces = _pieces(is_kept, train, min_chars)
-        across = _across_cuts(index, codes, pieces, works)
+        across = _across_cuts(windows, codes, pieces, works)
         if not len(across):
             return pieces
         _clear(is_kept, across)
 
 
-def _in_other_works(index: WindowIndex, text: Codes, spans: Spans, works: Spans) -> Ints:
-    """Find windows of held-out text in `spans` of a text. Row i of `works` is the work with row i of `spans`."""
-    # Returns (3, k) positions in `text`, rows of `spans`, and positions in held-out text of another work.
-    ends = np.empty((2, len(index.hashes)), np.int64)  # where each different window occurs first and last
-    ends[0, index.numbers[::-1]] = index.positions[::-1]
-    ends[1, index.numbers] = index.positions
-    found = [np.empty((3, 0), np.int64)]
-    for at, rows, numbers in index.find(text, spans):
-        (first, last), (start, stop) = ends[:, numbers], works[rows].T
-        other = np.where((start <= first) & (first < stop), last, first)
-        found.append(np.stack([at, rows, other])[:, (other < start) | (stop <= other)])
-    return np.concatenate(found, axis=1)
+class HeldOutWindows:
+    """The windows of n characters of held-out text, to find them in train text of other works."""
+
+    def __init__(self, codes: Codes, held_out: Spans, n: int, only_varied: bool = False) -> None:
+        self.n, self._held_out = n, held_out
+        text, self._spans = _joined(codes, held_out)
+        positions = np.flatnonzero(_is_window(len(text), self._spans, n))
+        if only_varied:
+            positions = positions[_are_varied(text, positions)]
+        hashes = _hashes_at(text, positions, n)
+        order, positions = np.argsort(hashes), positions.astype(np.min_scalar_type(len(text)))
+        hashes, positions = hashes[order], positions[order]
+        del order  # as large as the hashes
+        firsts = _firsts(hashes[1:] == hashes[:-1], len(hashes))
+        # (2, M), where each different window occurs first and last in the joined text
+        self._ends = np.stack([end.reduceat(positions, firsts) for end in (np.minimum, np.maximum)])
+        self._windows = WindowSet(hashes[firsts], n)
+
+    def in_other_works(self, text: Codes, spans: Spans, works: Spans) -> Ints:
+        """Return (3, k) positions in `spans` of a text, rows of `spans`, and positions in held-out text of other works.
+
+        Row i of `works` is the work with row i of `spans`.
+        """
+        found = [np.empty((3, 0), np.int64)]
+        for at, numbers in self._windows.find(text, _is_window(len(text), spans, self.n)):
+            rows = np.searchsorted(spans[:, 0], at, side="right") - 1
+            (first, last), (start, stop) = map(self._in_codes, self._ends[:, numbers]), works[rows].T
+            other = np.where((start <= first) & (first < stop), last, first)
+            found.append(np.stack([at, rows, other])[:, (other < start) | (stop <= other)])
+        return np.concatenate(found, axis=1)
+
+    def _in_codes(self, positions: npt.NDArray[np.unsignedinteger]) -> Ints:
+        """Convert positions in the joined text to positions in the corpus."""
+        rows = np.searchsorted(self._spans[:, 0], positions, side="right") - 1
+        return positions - self._spans[rows, 0] + self._held_out[rows, 0]
 
 
 def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, min_chars: int) -> Spans:
     """Return the passages of train that are copies, possibly changed, of held-out text of another work."""
-    positions = window_starts(held_out, SEED)
-    index = WindowIndex(codes, positions[_are_varied(codes, positions)], SEED)
-    at, rows, others = _in_other_works(index, codes, train, works)
+    windows = HeldOutWindows(codes, held_out, SEED, only_varied=True)
+    at, rows, others = windows.in_other_works(codes, train, works)
     owners = np.searchsorted(works[:, 1], others, side="right")  # the works that contain the held-out text
     order = np.lexsort((at, owners))
     at, rows, others, owners = at[order], rows[order], others[order], owners[order]
@@ -198,10 +276,13 @@ def _changed_copies(codes: Codes, held_out: Spans, train: Spans, works: Spans, m
 
 def _are_varied(codes: Codes, positions: Ints) -> Bools:
     """Return whether each window of SEED characters has as many different characters as a passage needs."""
-    kinds = np.empty(len(positions), np.int64)
-    for first in range(0, len(positions), PIECE):
-        chars = np.sort(codes[positions[first : first + PIECE, None] + np.arange(SEED)], axis=1)
-        kinds[first : first + PIECE] = 1 + np.count_nonzero(np.diff(chars), axis=1)
+    next_equal = np.full(len(codes), SEED, np.uint8)  # distance to the next equal character, at most SEED
+    for distance in range(SEED - 1, 0, -1):
+        np.copyto(next_equal[:-distance], distance, where=codes[distance:] == codes[:-distance])
+    kinds = np.zeros(max(0, len(codes) - SEED + 1), np.uint8)
+    for place in range(SEED):  # count the last one of all equal characters in a window
+        kinds += next_equal[place : place + len(kinds)] >= SEED - place
+    kinds = kinds[positions]
     return kinds >= min(KINDS, VARIETY * np.median(kinds)) if len(kinds) else np.zeros(0, np.bool_)
 
 
@@ -221,15 +302,15 @@ def _pieces(is_kept: Bools, train: Spans, min_chars: int) -> Ints:
     return np.stack([works, starts, stops], axis=1)[is_long]
 
 
-def _across_cuts(index: WindowIndex, codes: Codes, pieces: Ints, works: Spans) -> Spans:
+def _across_cuts(windows: HeldOutWindows, codes: Codes, pieces: Ints, works: Spans) -> Spans:
     """Return spans after cuts that form a window of held-out text with the text before the cut."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
     stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) end of the text before each cut, start of the text after
-    n, width = index.n, 2 * index.n - 2
+    n, width = windows.n, 2 * windows.n - 2
     around = np.arange(n - 1)
     positions = np.concatenate([stops[:, None] - (n - 1) + around, starts[:, None] + around], axis=1)  # (c, width)
     lines = np.arange(len(stops)) * width
     spans = np.stack([lines, lines + width], axis=1)
-    at, cuts, _ = _in_other_works(index, codes[positions.ravel()], spans, works[left[is_cut, 0]])
+    at, cuts, _ = windows.in_other_works(codes[positions.ravel()], spans, works[left[is_cut, 0]])
     return np.stack([starts[cuts], starts[cuts] + at - lines[cuts] + 1], axis=1)  # the part of a window after its cut

@@ -1,7 +1,6 @@
 """Describe the contents of each split, and measure how much val and test repeat train, or are unlike train."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.core.machine import n_cores
 from bukva.core.schema import Split
 from bukva.core.words import count
 from bukva.corpus.repeats import seen_in_train
-from bukva.text.characters import Codes, code_points
-from bukva.text.collection import decade, read_text
+from bukva.text.characters import Codes
+from bukva.text.collection import decade, read_codes
 from bukva.text.ids import Spans, names_in
 
 if TYPE_CHECKING:
@@ -44,12 +42,10 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
     spans = {name: shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy(np.int64) for name in names}
-    train, codes = spans.pop("train"), code_points(read_text(clean))
-    with ThreadPoolExecutor(min(n_cores(), len(LENGTHS))) as threads:  # numpy sorts and searches without the GIL
-        seen = [*threads.map(lambda n: seen_in_train(codes, [*spans.values()], codes, train, n), LENGTHS)]
-    for name, *of_lengths in zip(spans, *seen, strict=True):
-        by_length = zip(LENGTHS, of_lengths, strict=True)
-        result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in by_length}
+    train, codes = spans.pop("train"), read_codes(clean, table)
+    seen = seen_in_train(codes, [*spans.values()], codes, train, LENGTHS)
+    for i, name in enumerate(spans):
+        result[name]["in_train"] = {str(n): round(of_texts[i] or 0.0, 6) for n, of_texts in seen.items()}
     for name, bits in bigram_bits(codes, train, spans).items():
         result[name]["bigram_bits"] = round(bits, 3)
     return result

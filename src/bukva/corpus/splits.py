@@ -4,7 +4,7 @@ Stage tokenize does all of this, because a vocabulary may have to be learned fro
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,7 @@ from bukva.core.files import atomic_folder
 from bukva.core.progress import progress_bar, with_progress
 from bukva.core.schema import Split, Tokenize
 from bukva.corpus.repeats import cut_from
-from bukva.text.characters import code_points
-from bukva.text.collection import read_table, read_text, works_in
+from bukva.text.collection import Work, read_codes, read_table, read_texts
 from bukva.text.ids import SHARES, SPLITS, Spans, save_ids
 from bukva.text.tokenizers import TOKENIZERS, Tokenizer, save_tokenizer
 
@@ -40,42 +39,47 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> tup
     position of the first id of a share in ids.npy, and `ids`, the number of ids of the share. Returns the tokenizer,
     the number of ids, and the number of characters that were cut out of train as repeats.
     """
-    table, text = read_table(clean), read_text(clean)
+    table = read_table(clean)
     shares = divide(clean, table, split)
     n_chars = int((shares["stop"] - shares["start"]).sum())
-    tokenizer = _train_tokenizer(text, shares, tokenize)
-    ids, lengths = [np.empty(0, tokenizer.dtype)], np.zeros(len(shares), np.int64)
-    begun = set[str]()
+    tokenizer = _train_tokenizer(clean, table, shares, tokenize)
+    parts, lengths, begun = [np.empty(0, tokenizer.dtype)], list[int](), set[str]()
     with progress_bar("tokenize", n_chars) as show:
-        for row, (name, work, start, stop) in enumerate(shares.itertuples(index=False)):
-            share = text[start:stop]
+        for work, name, share in _texts_of(clean, table, shares):
             # The first character of a split shares no id with the second one. An alphabet gives each its own id anyway.
             n_first = 0 if tokenizer.alphabet or name in begun else 1
             try:
-                parts = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
+                ids = [tokenizer.encode(part) for part in (share[:n_first], share[n_first:])]
             except BukvaError as error:
-                raise ParamsError(
-                    f"{list(works_in(table))[work].name}: {error}; use tokenize.vocabulary=all."
-                ) from None
-            ids += parts
-            lengths[row] = sum(map(len, parts))
+                raise ParamsError(f"{work.name}: {error}; use tokenize.vocabulary=all.") from None
+            parts += ids
+            lengths.append(sum(map(len, ids)))
             if share:
                 begun.add(name)
-            show(stop - start)
+            show(len(share))
+    stops = np.cumsum(lengths)
     with atomic_folder(target) as folder:
-        save_ids(folder / "ids.npy", np.concatenate(ids))
-        shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
+        save_ids(folder / "ids.npy", parts)
+        shares.assign(first_id=stops - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
-    return tokenizer, int(lengths.sum()), len(text) - n_chars
+    return tokenizer, sum(lengths), int(table["chars"].sum()) - n_chars
 
 
-def _train_tokenizer(text: str, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
+def _texts_of(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[Work, str, str]]:
+    """Yield the work, the split and the text of each share."""
+    by_work = shares.groupby("work")
+    for row, (work, text) in enumerate(read_texts(clean, table)):
+        first = table["start"][row]
+        for name, start, stop in by_work.get_group(row)[["split", "start", "stop"]].itertuples(index=False):
+            yield work, name, text[start - first : stop - first]
+
+
+def _train_tokenizer(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
     """Train the tokenizer on the training split or, with `tokenize.vocabulary=all`, on all works."""
-    texts = [text]
+    texts = (text for _, text in read_texts(clean, table))
     if (tokenize.kind, tokenize.vocabulary) != ("char", "all"):
-        train = shares.loc[shares["split"] == "train", ["start", "stop"]]
-        texts = [text[start:stop] for start, stop in train.itertuples(index=False)]
-    shown = with_progress(texts, "tokenize: learning the vocabulary", sum(map(len, texts)))
+        texts = (text for _, name, text in _texts_of(clean, table, shares) if name == "train")
+    shown = with_progress(texts, "tokenize: learning the vocabulary", int(table["chars"].sum()))
     tokenizer = TOKENIZERS[tokenize.kind].train(shown, tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
@@ -101,7 +105,7 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
     stops = table["chars"].to_numpy(np.int64).cumsum()
     works = np.stack([stops - table["chars"], stops], axis=1)
-    remaining = cut_from(code_points(read_text(clean)), held_out, whole["train"], works, REPEAT_CHARS)
+    remaining = cut_from(read_codes(clean, table), held_out, whole["train"], works, REPEAT_CHARS)
     if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
             "params.yaml, split.duplicates=remove: nothing is left in train, because its whole text also occurs in val "

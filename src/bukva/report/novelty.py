@@ -15,7 +15,7 @@ import numpy as np
 
 from bukva.corpus.repeats import equal_runs, seen_in_train
 from bukva.text.characters import code_points, from_code_points
-from bukva.text.collection import read_table, read_text, works_in
+from bukva.text.collection import read_codes, read_table, works_in
 from bukva.text.ids import read_shares
 
 LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
@@ -46,14 +46,14 @@ class Novelty(NamedTuple):
 def novelty(groups: Sequence[Sequence[str]], clean: Path, tokens: Path) -> list[Novelty]:
     """Measure how much of each group of texts also occurs in `train`, which stages clean and tokenize wrote."""
     table, shares = read_table(clean), read_shares(tokens)
-    corpus = code_points(read_text(clean))
+    corpus = read_codes(clean, table)
     train = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)  # (m, 2) spans of the corpus
     known = {word for start, stop in train.tolist() for word in _words(from_code_points(corpus[start:stop]))}
     texts = [text for group in groups for text in group]
     codes, lengths = code_points("".join(texts)), np.array(list(map(len, texts)), np.int64)
     spans = np.stack([lengths.cumsum() - lengths, lengths.cumsum()], axis=1)  # (n, 2) of the joined texts
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
-    seen = {n: seen_in_train(codes, of_group, corpus, train, n) for n in LENGTHS}
+    seen = seen_in_train(codes, of_group, corpus, train, LENGTHS)
     runs = equal_runs(codes, spans[lengths > 0], corpus, train, COPIED)  # (r, 3): start, start in the corpus, length
     works, ends = [work.name for work in works_in(table)], table["chars"].cumsum().tolist()
     starts, stops = spans.T.tolist()

@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bukva.core.errors import BukvaError
+from bukva.text.characters import Codes, code_points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 MISSING = "-"
 TEXT = "text.txt"
 TABLE = "documents.parquet"
+CHUNK = 1 << 20  # number of characters to read at a time, which limits the memory
 KEY = ["category", "author", "work"]  # these columns identify a work; the table is sorted by them
 TYPES = {
     **dict.fromkeys([*KEY, "year"], "str"),
@@ -100,6 +104,13 @@ def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Work, str]
             yield work, file.read(size).decode()
 
 
-def read_text(folder: Path) -> str:
-    """Return the joined text of all works of a collection."""
-    return (folder / TEXT).read_bytes().decode()
+def read_codes(folder: Path, table: "pd.DataFrame") -> Codes:
+    """Return the (N,) code points of the joined text of all works of a collection."""
+    codes, start = np.empty(int(table["chars"].sum()), np.uint16), 0
+    with (folder / TEXT).open(encoding="utf-8", newline="") as file:
+        while piece := file.read(CHUNK):
+            read = code_points(piece)
+            codes = codes.astype(np.promote_types(codes.dtype, read.dtype), copy=False)
+            codes[start : start + len(read)] = read
+            start += len(read)
+    return codes

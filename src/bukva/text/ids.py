@@ -1,7 +1,7 @@
 """Ids (numbers of entries in the vocabulary): the files of the splits, and losses in nats as scores of characters."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,13 @@ SPLITS = ("train", "val", "test")
 LENGTHS, SHARES = "lengths.npy", "shares.parquet"
 
 
-def save_ids(path: Path, ids: Ids) -> None:
+def save_ids(path: Path, parts: Sequence[Ids]) -> None:
+    """Write arrays of ids of the same type, joined, as one array."""
+    header = np.lib.format.header_data_from_array_1_0(parts[0]) | {"shape": (sum(map(len, parts)),)}
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(ids))
-        file.write(ids.data)  # not np.save, whose error does not say that a disk is full
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(part.data)  # not np.save, whose error does not say that a disk is full
 
 
 def ids_at(ids: Ids, positions: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:
@@ -96,7 +99,7 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
             rows = shares[shares["split"] == name]
             np.add.at(lengths[:, column], rows["work"], rows["ids"])
             parts = [ids[first : first + n] for first, n in zip(rows["first_id"], rows["ids"], strict=True)]
-            save_ids(unfinished / f"{name}.npy", np.concatenate(parts))
+            save_ids(unfinished / f"{name}.npy", parts)
         np.save(unfinished / LENGTHS, lengths)
 
 
