@@ -15,6 +15,11 @@ def walk(n, V, seed=1):
     return (np.random.default_rng(seed).integers(3, size=n).cumsum() % V).astype(np.uint8)
 
 
+def compressed(name, ids):
+    compress, end = COMPRESSORS[name].start()
+    return compress(ids.tobytes()) + end()
+
+
 def test_a_score_is_what_held_out_text_adds_in_bits_per_id():
     train, val, test = walk(N, 7), walk(211, 7, seed=2), walk(307, 7, seed=3)
     found = scores(train, {"val": val, "test": test}, 7)
@@ -23,8 +28,7 @@ def test_a_score_is_what_held_out_text_adds_in_bits_per_id():
     for split, ids in {"val": val, "test": test}.items():
         assert list(found[split]) == list(COMPRESSORS)
         for name, bits in found[split].items():
-            alone = COMPRESSORS[name].compress(bytes(train.tolist()))
-            joined = COMPRESSORS[name].compress(bytes(train.tolist() + ids.tolist()))
+            alone, joined = (compressed(name, text) for text in (train, np.concatenate([train, ids])))
             assert bits == 8 * (len(joined) - len(alone)) / len(ids)
 
 

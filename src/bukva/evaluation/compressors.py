@@ -11,6 +11,8 @@ the score of PPMd would be worse by 0.3 bits per character.
 
 import lzma
 import math
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -19,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bukva.core.machine import n_cores
 from bukva.text.ids import Ids
 
 ADAPTIVE = (
@@ -29,14 +30,7 @@ ADAPTIVE = (
 MAX_READ = 2**25  # ids of train that a compressor reads at most; more do not fit into the memory of PPMd
 N_EXCERPTS = 16  # evenly spaced excerpts of train that it reads of a longer text
 MAX_SYMBOLS = 256  # number of different ids that one byte can represent
-# Program that compresses its standard input with 7-Zip's variant of PPMd. Ctrl-C also interrupts this program. With the
-# default handler, it ends immediately.
-PPMD = """
-import signal, sys, pyppmd
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)
-sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush())
-"""
+Encoder = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compresses the next part of a text, and ends the text
 
 
 @dataclass(frozen=True)
@@ -44,17 +38,21 @@ class Compressor:
     """A compression format, and its settings for a table of scores (ADAPTIVE explains their last word, "adaptive")."""
 
     settings: str
-    compress: Callable[[bytes], bytes]  # deterministic
+    start: Callable[[], Encoder]  # deterministic
     max_bytes: float  # of train and the held-out text together; longer texts take minutes (docs/dev/decisions.md)
 
 
-def _xz(text: bytes) -> bytes:
+def _xz() -> Encoder:
     # .lzma instead of .xz, because .xz pads its content to a multiple of 4 bytes
-    return lzma.compress(text, format=lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME)
+    encoder = lzma.LZMACompressor(lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME)
+    return encoder.compress, encoder.flush
 
 
-def _ppmd(text: bytes) -> bytes:
-    return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
+def _ppmd() -> Encoder:
+    import pyppmd
+
+    encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)
+    return encoder.encode, encoder.flush
 
 
 COMPRESSORS = {
@@ -75,23 +73,48 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
         length = MAX_READ // N_EXCERPTS
         starts = np.linspace(0, len(train) - length, N_EXCERPTS).astype(np.int64)
         train = np.concatenate([train[start : start + length] for start in starts])
-    texts = {"train": _as_bytes(train)}
-    texts |= {split: texts["train"] + _as_bytes(ids) for split, ids in held_out.items()}
-    jobs = [
-        (name, split) for name, each in COMPRESSORS.items() for split in texts if len(texts[split]) <= each.max_bytes
-    ]
-    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the GIL; each process of PPMd takes 0.3 GB
-        compressed = pool.map(lambda job: len(COMPRESSORS[job[0]].compress(texts[job[1]])), jobs)
-        sizes = dict(zip(jobs, compressed, strict=True))
-    return {
-        split: {
-            name: 8 * (sizes[name, split] - sizes[name, "train"]) / len(ids)
-            for name in COMPRESSORS
-            if (name, split) in sizes
+    texts = {split: _as_bytes(ids) for split, ids in held_out.items()}
+
+    def scores_of(name: str) -> dict[str, float]:
+        fitting = {
+            split: text for split, text in texts.items() if len(train) + len(text) <= COMPRESSORS[name].max_bytes
         }
-        for split, ids in held_out.items()
-    }
+        alone, *sizes = _compressed_sizes(name, _as_bytes(train), [*fitting.values()]) if fitting else [0]
+        return {split: 8 * (size - alone) / len(texts[split]) for split, size in zip(fitting, sizes, strict=True)}
+
+    with ThreadPoolExecutor(len(COMPRESSORS)) as threads:
+        table = dict(zip(COMPRESSORS, threads.map(scores_of, COMPRESSORS), strict=True))
+    return {split: {name: of_name[split] for name, of_name in table.items() if split in of_name} for split in held_out}
 
 
 def _as_bytes(ids: Ids) -> bytes:
     return np.asarray(ids, np.uint8).tobytes()
+
+
+def _compressed_sizes(name: str, train: bytes, others: list[bytes]) -> list[int]:
+    """Return the compressed sizes of `train`, and of `train` followed by each of the other texts."""
+    texts = [train, *others]
+    command = [sys.executable, "-m", __name__, name, *(str(len(text)) for text in texts)]
+    printed = subprocess.run(command, input=b"".join(texts), stdout=subprocess.PIPE, check=True).stdout
+    sizes = dict(map(int, line.split()) for line in printed.decode().splitlines())
+    return [sizes[number] for number in range(len(texts))]
+
+
+def _print_sizes(name: str, *lengths: str) -> None:
+    """Read texts of these lengths, as `_compressed_sizes` writes them, and print number and size of each, in any order.
+
+    The first text is compressed once. A fork of this process then continues with each other text.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C also interrupts this process, and ends it immediately
+    compress, end = COMPRESSORS[name].start()
+    train, *others = (sys.stdin.buffer.read(int(length)) for length in lengths)
+    size = len(compress(train))
+    for number, text in enumerate([b"", *others]):
+        if not os.fork():
+            os.write(1, f"{number} {size + len(compress(text)) + len(end())}\n".encode())
+            os._exit(0)
+    sys.exit(any(os.wait()[1] for _ in lengths))
+
+
+if __name__ == "__main__":
+    _print_sizes(*sys.argv[1:])

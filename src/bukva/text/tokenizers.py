@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 VOCAB = "vocab.json"  # file in the folder of the ids, and in the folder of each model
-CHUNK = 2**20  # number of ids that are counted at a time, to limit memory
+CHUNK = 2**20  # number of characters or ids that are converted at a time, because numpy makes 64-bit indices of them
 MOST_BYTES = 4  # maximum number of UTF-8 bytes of a character; each byte can have its own id
 MAX_NAMED = 5  # number of unknown characters that an error lists
 MIN_FREQUENCY = 2  # a pair that occurs only once says nothing about other text
@@ -116,15 +116,18 @@ class CharTokenizer(Tokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int = 0) -> "CharTokenizer":  # noqa: ARG003 (the texts decide)
         occurs = np.zeros(sys.maxunicode + 1, np.bool_)  # by code point
-        for text in texts:
-            occurs[code_points(text)] = True
+        for codes in map(code_points, texts):
+            for start in range(0, len(codes), CHUNK):
+                occurs[codes[start : start + CHUNK]] = True
         return cls([chr(code) for code in np.flatnonzero(occurs)])
 
     def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
 
     def encode(self, text: str) -> Ids:
-        ids = self._ids.take(code_points(text), mode="clip")
+        codes, ids = code_points(text), np.empty(len(text), self._ids.dtype)
+        for start in range(0, len(text), CHUNK):
+            self._ids.take(codes[start : start + CHUNK], mode="clip", out=ids[start : start + CHUNK])
         if len(ids) and ids.max() == len(self):
             unknown = sorted(set(text) - set(self.chars))
             named = ", ".join(map(describe, unknown[:MAX_NAMED]))
