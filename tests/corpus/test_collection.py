@@ -4,11 +4,14 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.text.collection import TEXT, TYPES, Work, read_table, read_texts, write_collection
+from bukva.text import collection
+from bukva.text.characters import from_code_points
+from bukva.text.collection import TEXT, TYPES, Work, read_codes, read_table, read_texts, write_collection
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])
@@ -30,7 +33,11 @@ def test_any_names_and_texts_survive_a_round_trip_sorted_by_code_points(tmp_path
     pd.testing.assert_frame_equal(read_table(folder), written)
     by_name = sorted(entries, key=lambda entry: astuple(entry[0])[:3])
     assert list(texts_in(folder).items()) == by_name
-    assert (folder / TEXT).read_bytes() == "".join(text for _, text in by_name).encode()
+    joined = "".join(text for _, text in by_name)
+    assert (folder / TEXT).read_bytes() == joined.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collection, "CHUNK", 3)
+        assert from_code_points(read_codes(folder, written)) == joined
 
 
 def test_the_table_says_where_each_work_is_and_pins_its_bytes(tmp_path: Path) -> None:
