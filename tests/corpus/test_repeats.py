@@ -81,6 +81,15 @@ def test_windows_seen_in_train_and_equal_runs_are_those_of_a_slow_search(text, p
     assert sorted(runs.tolist()) == expected
 
 
+def test_a_window_is_varied_by_the_number_of_its_different_characters():
+    codes = np.concatenate([text_of(97, 29, seed=1), text_of(97, 8, seed=2)])
+    positions = np.arange(0, len(codes) - repeats.SEED + 1, 2)
+    kinds = np.array([len(set(codes[at : at + repeats.SEED].tolist())) for at in positions])
+    expected = kinds >= min(repeats.KINDS, repeats.VARIETY * np.median(kinds))
+    assert 0 < expected.sum() < len(expected)
+    assert (repeats._are_varied(codes, positions) == expected).all()
+
+
 MIN = 31  # smallest number of equal characters that is cut in these tests
 
 
