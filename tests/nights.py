@@ -3,6 +3,7 @@
 As a script it prints the table of docs/research.md: PYTHONPATH=src:tests python tests/nights.py [NIGHTS]
 """
 
+import heapq
 import sys
 from dataclasses import dataclass, fields
 
@@ -11,6 +12,7 @@ from scipy.special import ndtr
 
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
+from bukva.compare.statistics.settings import MATTERS
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
 TRIES = 60
@@ -46,12 +48,12 @@ class Night:
     true: float = 0
     gains: float = 0
     trainings: float = 0
+    duration: float = 0  # of all tries, in trainings
     selection_bias: float = 0.0  # part of the winner's gain on val, in bits, that does not exist on other texts
 
     def count(self, gain, is_kept, trainings):
-        self.gains += gain > 0
         self.true += is_kept and gain > 0
-        self.false += is_kept and gain == 0
+        self.false += is_kept and gain <= 0
         self.trainings += trainings
 
 
@@ -59,31 +61,65 @@ def draw_text(rng):
     return rng.normal(0, TEXT_SD / 2**0.5)
 
 
-def judged(rng, kind, level=0.1):
-    night = Night(trainings=N_SEEDS[-1])
-    baseline, text = kind.luck(rng, N_SEEDS[-1]), draw_text(rng)
+@dataclass
+class Open:
+    """A try without a verdict: its true gain, the scores of all seeds, the luck of its text, and where it began."""
+
+    gain: float
+    seeds: np.ndarray
+    text: float
+    baseline_gain: float  # true gain of the baseline from which it began
+    baseline_score: float  # and the score of this baseline
+    n_looks: int = 0
+
+
+def judged(rng, kind, level=0.1, in_flight=1):
+    """A night of `bukva judge`, in which `in_flight` tries are open at the same time, each of which trains one seed.
+
+    A try is compared with the baseline of the moment. One that another keep has overtaken, and that looked better than
+    the baseline from which it began, is tried again on the new one.
+    """
+    night, now = Night(trainings=N_SEEDS[-1]), 0
+    baseline, text, baseline_gain = kind.luck(rng, N_SEEDS[-1]), draw_text(rng), 0.0
     floor, ps, kept = Floor.of(baseline), [], []
     if kind.known_df:
         floor = pool([floor, Floor(SEED_SD * (rng.chisquare(kind.known_df) / kind.known_df) ** 0.5, kind.known_df)])
-    for _ in range(TRIES):
-        gain, level_of_try = kind.draw_gain(rng), next_level(ps, kept, level)
-        seeds, own_text = kind.luck(rng, N_SEEDS[-1]) * kind.scatter - gain, draw_text(rng)
-        for n in N_SEEDS:
-            estimate = Estimate(seeds[:n].mean() + own_text - baseline.mean() - text, TEXT_SD, TEXT_DF)
-            seen = look(estimate, baseline, seeds[:n], floor, level_of_try)
-            gives_up = rng.random() < kind.failing or (n == 4 and seen.p > kind.patience)
-            if seen.decision != "more seeds" or gives_up:
-                break
+    queue, again, n_begun, n_fresh = [], [], 0, 0
+    while queue or again or n_fresh < TRIES:
+        if len(queue) < in_flight and (again or n_fresh < TRIES):
+            if again:
+                gain = again.pop(0)
+            else:
+                gain, n_fresh = kind.draw_gain(rng), n_fresh + 1
+                night.gains += gain > 0
+            seeds, own_text = kind.luck(rng, N_SEEDS[-1]) * kind.scatter - baseline_gain - gain, draw_text(rng)
+            begun = Open(baseline_gain + gain, seeds, own_text, baseline_gain, baseline.mean() + text)
+            heapq.heappush(queue, (now + N_SEEDS[0], n_begun, begun))
+            n_begun += 1
+            continue
+        now, number, tried = heapq.heappop(queue)
+        n = N_SEEDS[tried.n_looks]
+        score = tried.seeds[:n].mean() + tried.text
+        estimate = Estimate(score - baseline.mean() - text, TEXT_SD, TEXT_DF)
+        seen = look(estimate, baseline, tried.seeds[:n], floor, next_level(ps, kept, level))
+        gives_up = rng.random() < kind.failing or (n == 4 and seen.p > kind.patience)
+        if seen.decision == "more seeds" and not gives_up:
+            tried.n_looks += 1
+            heapq.heappush(queue, (now + N_SEEDS[tried.n_looks] - n, number, tried))
+            continue
         is_kept = seen.decision == "keep"
         kept.append(is_kept)
-        night.count(gain, is_kept, n)
+        night.count(tried.gain - baseline_gain, is_kept, n)
         if seen.decision == "more seeds":  # the try was given up, so the ledger has none of its scores
             ps.append(GIVEN_UP)
             continue
         ps.append(seen.p)
-        floor = pool([floor, Floor.of(seeds[:n])])
-        if is_kept:  # gains are measured from it
-            baseline, text = seeds + gain, own_text
+        floor = pool([floor, Floor.of(tried.seeds[:n])])
+        if not is_kept and tried.baseline_gain != baseline_gain and score < tried.baseline_score - MATTERS:
+            again.append(tried.gain - tried.baseline_gain)
+        if is_kept:
+            baseline, text, baseline_gain = tried.seeds, tried.text, tried.gain
+    night.duration = now
     night.selection_bias = -text
     return night
 
@@ -96,6 +132,7 @@ def fixed(rng, kind, level, n):
         gain, own_text = kind.draw_gain(rng), draw_text(rng)
         score = own_text + kind.luck(rng, n).mean() * kind.scatter - gain
         is_kept = ndtr((score - mean) / (2 * SEED_SD**2 / n + TEXT_SD**2) ** 0.5) < level
+        night.gains += gain > 0
         night.count(gain, is_kept, n)
         if is_kept:
             mean, text = score + gain, own_text
@@ -107,6 +144,7 @@ METHODS = {
     "greedy, one seed": lambda rng, kind: fixed(rng, kind, 0.5, 1),
     "each at 5 %, three seeds": lambda rng, kind: fixed(rng, kind, 0.05, 3),
     "judge": judged,
+    "judge, 8 tries at a time": lambda rng, kind: judged(rng, kind, in_flight=8),
     "judge at 5 %": lambda rng, kind: judged(rng, kind, 0.05),
 }
 KINDS = {
@@ -138,6 +176,7 @@ def summary(method, kind, n_nights):
         "error": false_keeps.std() / n_nights**0.5,
         "found": of["true"].sum() / max(1, of["gains"].sum()),
         "trainings": of["trainings"].mean(),
+        "duration": of["duration"].mean(),
         "selection_bias": of["selection_bias"].mean(),
     }
 

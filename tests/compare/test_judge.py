@@ -23,7 +23,7 @@ from bukva.tracking import record
 from tests.compare.made import NUMERICS, PARAMS
 
 BETTER, WORSE, SMALL = {"model.n_head": 8}, {"model.n_head": 2}, {"model.n_head": 1}
-EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
+EFFECTS = {"base": 0.0, "better": -0.2, "best": -0.3, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def begun(night):
 
 
 def judge(name):
-    return court.judge(name, court.read_ledger())
+    return court.judge(name)
 
 
 def command(*arguments):
@@ -130,11 +130,42 @@ def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(begun, m
         patch.setattr(seeds, "run_experiment", killed)
         with pytest.raises(KeyboardInterrupt):
             judge("small")
-    assert court.read_ledger().open.trained.name == "small"
+    assert [each.trained.name for each in court.read_ledger().open] == ["small"]
+    assert judge("worse").verdict == "discard"
     with pytest.raises(BukvaError, match=r"^Try number 1 in the ledger \(small\) has no verdict yet\. To finish"):
-        judge("worse")
+        court.finish(court.read_ledger())
     assert judge("small").trained.seeds[:4] == [1, 2, 3, 4]
-    assert begun.trained.count("small-s2") == len(court.read_ledger().tries) == 1
+    assert begun.trained.count("small-s2") == 1
+    assert [each.trained.name for each in court.read_ledger().tries] == ["worse", "small"]
+
+
+def test_a_try_must_beat_the_baseline_that_was_kept_while_it_was_trained(begun, monkeypatch, capsys) -> None:
+    begun("best", 1, {"model.n_head": 16})
+
+    def meanwhile(name, *rest, **log):
+        begun.run_experiment(name, *rest, **log)
+        if name == "better-s7":
+            levels.append(court.read_ledger().next_level)
+            assert judge("best").verdict == "keep"
+            levels.append(court.read_ledger().next_level)
+            assert [str(command("better").exception)] == [
+                "Another `bukva judge` is judging better. Wait until it has ended."
+            ]
+
+    levels = []
+    monkeypatch.setattr(seeds, "run_experiment", meanwhile)
+    judged = judge("better")
+    ledger = court.read_ledger()
+    assert [(each.number, each.trained.name, each.against) for each in ledger.tries] == [
+        (2, "best", "base"), (1, "better", "best"),
+    ]  # fmt: skip
+    assert (judged.verdict, judged.difference) == ("discard", pytest.approx(0.1, abs=0.02))
+    assert levels == pytest.approx([ledger.tries[0].level, judged.level], rel=0.01)
+    assert levels[0] < levels[1]
+    assert ledger.baseline.name == "best"
+    printed = capsys.readouterr().out
+    assert "  The baseline is now best, which was kept in the meantime." in printed
+    assert "  better began from base. If its change may also improve best, make it there, and judge that" in printed
 
 
 def test_tries_that_cannot_be_trained_are_given_up_and_only_trainings_count(begun, monkeypatch) -> None:
@@ -379,7 +410,7 @@ def test_a_training_needs_the_code_of_its_try_and_the_baseline_that_was_trained_
         "`dvc exp apply better` to restore the experiment."
     )
     assert night.trained == seeds_of("base", range(2, 9))
-    assert court.read_ledger().open.trained.name == "better"
+    assert court.read_ledger().open[0].trained.name == "better"
     monkeypatch.setattr(seeds, "git", lambda *_: b"new.py\n")
     said = "new.py is not tracked by git, so the trainings would not have it. Run `git add new.py`."
     assert str(command("better").exception) == said
@@ -421,9 +452,7 @@ main()
 
 
 @pytest.mark.slow
-def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_with_edits_that_are_not_committed(
-    template, tmp_path
-) -> None:
+def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_if_the_checkout_has_other_code(template, tmp_path) -> None:
     pytest.importorskip("ray")
     ledgers, printed = [], ""
     for options in ([], ["--parallel", "2"]):
@@ -434,8 +463,12 @@ def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_with_edits_that_are
         (project.folder / "code/three.py").write_text("3", encoding="utf-8")
         project.run("git", "add", "-A", "code")
         project.run("dvc", "exp", "run", "-n", "try", "-S", "model.n_layer=9")
-        assert "code/three.py is not tracked by git" in project.run("python", "-c", FEWER, "try", ok=False)
-        project.run("git", "add", "-A", "code")
+        if options:
+            project.run("git", "reset", "-q", "--hard")
+            (project.folder / "code/three.py").unlink()
+        else:
+            assert "code/three.py is not tracked by git" in project.run("python", "-c", FEWER, "try", ok=False)
+            project.run("git", "add", "-A", "code")
         before = project.run("git", "status", "--porcelain")
         printed = project.run("python", "-c", FEWER, "try", *options)
         assert project.run("git", "status", "--porcelain") == before
@@ -447,7 +480,7 @@ def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_with_edits_that_are
         log = (project.folder / f".bukva/sweeps/logs/{name}.log").read_text(encoding="utf-8")
         assert "Running stage 'train-gpt'" in log
     assert [project.read_from_experiment("try-s1340", f"code/{file}.py") for file in ("one", "three")] == ["2", "3"]
-    assert "2 finished" in project.bukva("sweep", "status", "judge")
+    assert "2 finished" in project.bukva("sweep", "status", "judge-try")
 
 
 @pytest.mark.slow

@@ -259,26 +259,29 @@ def judge(
     if not names:
         show.print_ledger(_begun(court.read_ledger()), as_json=json)
         return
-    with court.only_judge(), contextlib.ExitStack() as stack:
-        trainer = _trainer("judge", parallel, address, stack) or court.ONE_BY_ONE
-        ledger = court.read_ledger()
+    with contextlib.ExitStack() as stack:
+        in_parallel = _trainer(f"judge-{names[-1]}", parallel, address, stack)
+        if not in_parallel:  # all seeds are trained from the one checkout
+            stack.enter_context(court.only_judge())
+        trainer, ledger = in_parallel or court.ONE_BY_ONE, court.read_ledger()
         names = [court.known_name(name, ledger) for name in names]
         tried = names[-1]
         # another single name is probably a try, and beginning a ledger with it would train eight seeds
         if ledger is None and not give_up and (len(names) == 2 or tried.partition("@")[0] in BASELINES):
-            with progress:
+            with progress, court.only_judge():
                 ledger = court.begin(names[0], model, level, tried, trainer)
         elif ledger and len(names) == 2:
             court.check_baseline(ledger, *names)
         ledger = _begun(ledger, "TRY" if give_up else tried)
         if give_up:
-            judged = court.give_up(tried, ledger)
+            with court.only_judge():
+                judged = court.give_up(tried, ledger)
         elif court.begins_with(ledger, tried):
             show.print_ledger(ledger, as_json=json)
             return
         else:
             with progress:
-                judged = court.judge(tried, ledger, trainer)
+                judged = court.judge(tried, trainer)
         _save_in_mlflow(tried, judged)
         show.print_try(judged, _begun(court.read_ledger()), as_json=json)
     raise typer.Exit(JUDGED[judged.verdict])

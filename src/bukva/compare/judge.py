@@ -1,7 +1,8 @@
 """Test changes of a model one after another, and keep those that improve its score (`bukva judge`).
 
-Each change is a try: an experiment that is compared with the baseline. A try that is kept is the baseline of the next
-one. A try is trained with 1, 2, 4 or 8 seeds, until it is discarded or has all eight (`statistics.judging`).
+Each change is a try: an experiment that is compared with the baseline. A try that is kept is the new baseline, also of
+tries that are trained at the same time (docs/research.md). A try is trained with 1, 2, 4 or 8 seeds, until it is
+discarded or has all eight (`statistics.judging`).
 
 The ledger is a file of JSON lines with every try and its verdict, to which lines are only appended. Git tracks it, and
 a copy in .bukva survives the `git checkout` or `git reset` with which a loop undoes a try.
@@ -16,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_two
@@ -36,8 +37,8 @@ from bukva.core.words import count
 from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.cache import digests
 from bukva.project.commands import assignments_for
-from bukva.project.lock import LOCK, all_sources, changes
-from bukva.project.revisions import Revision, experiments, free_name, git, resolve
+from bukva.project.lock import LOCK, all_sources, changes, parse_yaml
+from bukva.project.revisions import Revision, experiments, file_at, free_name, git, resolve
 
 # code that a try may change; other code affects which text is scored, or how it is scored
 EDITABLE = (
@@ -47,6 +48,8 @@ EDITABLE = (
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
 FILE, COPY = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl")
 LOG, LOCK_FILE = Path(".bukva/judge.log"), Path(".bukva/judge.lock")
+LOCKS = Path(".bukva/judge")  # folder with a lock for each try
+LOCK_SECONDS = 10.0  # how long a look at a try may keep the ledger locked
 ONE_BY_ONE = Trainer(LOG)
 _say = functools.partial(print, flush=True)
 
@@ -98,7 +101,7 @@ class Try:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All tries of a ledger file."""
+    """All tries of a ledger file: those with a verdict in the order of the verdicts, and the others."""
 
     level: float  # upper limit of the expected fraction of wrong decisions among all decisions to keep a try
     model: str  # whose scores decide
@@ -121,9 +124,9 @@ class Ledger:
         return [each for each in self.decided if each.trained.seeds]
 
     @property
-    def open(self) -> Try | None:
-        """The try that has no verdict yet. At most one try can be open."""
-        return next((each for each in self.tries if not each.verdict), None)
+    def open(self) -> list[Try]:
+        """The tries that have no verdict yet."""
+        return [each for each in self.tries if not each.verdict]
 
     @property
     def next_level(self) -> float:
@@ -144,10 +147,10 @@ def read_ledger() -> Ledger | None:
             match line.pop("event"), ledger:
                 case "start", None:
                     ledger = Ledger(line["level"], line["model"], Trained(**line["baseline"]))
-                case "try" | "verdict" as event, Ledger():
+                case "try" | "verdict", Ledger():
                     made = Try(**{**line, "trained": Trained(**line["trained"])})
-                    before = ledger.tries if event == "try" else ledger.tries[:-1]  # a verdict is on the last try
-                    ledger = replace(ledger, tries=[*before, made])
+                    others = [each for each in ledger.tries if each.number != made.number]
+                    ledger = replace(ledger, tries=[*others, made])
                 case "final", Ledger():
                     ledger = replace(ledger, final=line)
                 case _:
@@ -155,6 +158,12 @@ def read_ledger() -> Ledger | None:
         except (ValueError, TypeError, KeyError, AttributeError):
             message = f"Line {number} of {FILE} is not valid. Run `git checkout {FILE}` to restore the file."
             raise BukvaError(message) from None
+    return ledger
+
+
+def _ledger() -> Ledger:
+    if not (ledger := read_ledger()):
+        raise BukvaError(f"{FILE} no longer exists.")
     return ledger
 
 
@@ -192,14 +201,22 @@ def known_name(name: str, ledger: Ledger | None) -> str:
 @contextlib.contextmanager
 def only_judge() -> Iterator[None]:
     """Keep other processes from changing the ledger of this project. BukvaError: another process is changing it."""
-    try:
-        lock = FileLock(project_root() / LOCK_FILE).acquire(blocking=False)
-    except Timeout:
-        raise BukvaError(
-            "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
-        ) from None
-    with lock:
+    lock = FileLock(project_root() / LOCK_FILE, timeout=LOCK_SECONDS, is_singleton=True)  # can be acquired twice
+    busy = "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
+    with _acquired(lock, busy):
         yield
+
+
+@contextlib.contextmanager
+def _acquired(lock: BaseFileLock, busy: str) -> Iterator[None]:
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BukvaError(busy) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def begin(name: str, model: str, level: float, tried: str = "", trainer: Trainer = ONE_BY_ONE) -> Ledger:
@@ -213,7 +230,8 @@ def begin(name: str, model: str, level: float, tried: str = "", trainer: Trainer
     baseline = _setting(name, model)
     if tried and tried != name:
         _check_try(baseline, _setting(tried, model))
-    _check_checkout(baseline, N_SEEDS[-1])
+    if trainer is ONE_BY_ONE:
+        _check_checkout(baseline, N_SEEDS[-1])
     _say_threads(baseline, baseline, trainer)
     _say(
         f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
@@ -238,27 +256,39 @@ def check_baseline(ledger: Ledger, name: str, tried: str) -> None:
         )
 
 
-def judge(name: str, ledger: Ledger, trainer: Trainer = ONE_BY_ONE) -> Try:
+def judge(name: str, trainer: Trainer = ONE_BY_ONE) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
-    A change that was tested before keeps its verdict. A try that is kept becomes the baseline. BukvaError: the
-    experiment cannot be judged, another try is open, the ledger is closed, or a training fails.
+    A change that was tested before keeps its verdict. A try that is kept becomes the baseline. Several processes may
+    judge a try each. Their looks at the scores are made one after another, each with the baseline of that moment and,
+    for the last look, the significance level that the verdicts so far leave. BukvaError: the experiment cannot be
+    judged, the ledger is closed, or a training fails.
     """
-    waiting = ledger.open.trained if ledger.open else None
+    with only_judge():
+        opened, baseline, tried = _opened(name, trainer)
+    if opened.verdict:
+        _say(f"These parameters and this code were judged before, as try {opened.number} ({opened.trained.name}).")
+        return opened
+    (folder := project_root() / LOCKS).mkdir(exist_ok=True)
+    lock = FileLock(folder / f"{opened.number}.lock", blocking=False)
+    with _acquired(lock, f"Another `bukva judge` is judging {name}. Wait until it has ended."):
+        return _look_until_decided(opened, baseline, tried, trainer)
+
+
+def _opened(name: str, trainer: Trainer) -> tuple[Try, Setting, Setting]:
+    """Return the try `name`, which is written to the ledger if it is new, the setting of the baseline and its own."""
+    ledger = _ledger()
     # a commit may have given the name of a try without a verdict to another result
-    tried = _setting(name, ledger.model, waiting.key if waiting and waiting.name == name else "")
+    key = next((each.trained.key for each in ledger.open if each.trained.name == name), "")
+    tried, baseline = _setting(name, ledger.model, key), _setting(*_named(ledger))
     known = next((each for each in ledger.tries if each.trained.key == tried.key), None)
     if known and known.verdict:
-        _say(f"These parameters and this code were judged before, as try {known.number} ({known.trained.name}).")
-        return known
+        return known, baseline, tried
     if ledger.final:
         raise BukvaError(
             f"{FILE} is closed, because `bukva judge --final` has shown scores on test. To begin a new ledger: "
             f"`git mv {FILE} reports/judge-1.jsonl && rm {COPY}`."
         )
-    if not known:
-        _check_none_open(ledger)
-    baseline = _setting(ledger.baseline.name, ledger.model, ledger.baseline.key)
     _check_try(baseline, tried)
     _say_threads(baseline, tried, trainer)
     if not known:
@@ -266,18 +296,21 @@ def judge(name: str, ledger: Ledger, trainer: Trainer = ONE_BY_ONE) -> Try:
         params = {key: list(values) for key, values in changed_params(*pair).items()}
         known = Try(len(ledger.tries) + 1, Trained(name, tried.key), baseline.name, params, changed_code(*pair))
         _append("try", asdict(known))
-    decided = _look_until_decided(ledger, known, baseline, tried, trainer)
-    _append("verdict", asdict(decided))
-    return decided
+    return known, baseline, tried
+
+
+def _named(ledger: Ledger) -> tuple[str, str, str]:
+    return ledger.baseline.name, ledger.model, ledger.baseline.key
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
     """Discard the experiment `name` without a decision by its scores, for example because its training fails."""
-    if not ledger.open or ledger.open.trained.name != name:
+    opened = next((each for each in ledger.open if each.trained.name == name), None)
+    if not opened:
         raise BukvaError(
             f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
         )
-    discarded = replace(ledger.open, verdict="discard", p=GIVEN_UP)
+    discarded = replace(opened, verdict="discard", p=GIVEN_UP)
     _append("verdict", asdict(discarded))
     return discarded
 
@@ -313,10 +346,10 @@ def finish(ledger: Ledger) -> Comparison:
 
 
 def _check_none_open(ledger: Ledger) -> None:
-    if ledger.open:
-        name = ledger.open.trained.name
+    for opened in ledger.open:
+        name = opened.trained.name
         raise BukvaError(
-            f"Try number {ledger.open.number} in the ledger ({name}) has no verdict yet. To finish this try: "
+            f"Try number {opened.number} in the ledger ({name}) has no verdict yet. To finish this try: "
             f"`bukva judge {name}`. If it cannot be trained: `bukva judge {name} --give-up`."
         )
 
@@ -341,31 +374,43 @@ def _check_try(baseline: Setting, tried: Setting) -> None:
         )
 
 
-def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting, trainer: Trainer) -> Try:
-    """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict."""
-    level, floor = ledger.next_level, _known_floor(ledger, baseline.family)
-    _say(
-        f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}, significance level: "
-        f"{level:.2g}"
-    )
+def _look_until_decided(opened: Try, baseline: Setting, tried: Setting, trainer: Trainer) -> Try:
+    """Test `opened` after 1, 2, 4 and 8 seeds until there is a verdict, and write the verdict to the ledger file."""
+    _say(f"Try {opened.number}, {tried.name}: {opened.change_summary}. Baseline: {opened.against}")
     if tried.seconds and baseline.seconds:  # a try that is slower needs fewer updates for the same budget
         _say(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
-    units = Units.of(baseline.result.characters.chars[SPLIT])
-    baseline_sums = baseline.mean_sums(units, SPLIT)
     for n_seeds in N_SEEDS:
         tried = _with_seeds(tried, n_seeds, trainer)
-        looked_at = _first_seeds(tried, n_seeds)
-        text = over_text(looked_at.mean_sums(units, SPLIT) - baseline_sums, units)
-        seen = look(text, baseline.scores(SPLIT), looked_at.scores(SPLIT), floor, level)
-        low, high = seen.estimate.interval
-        size = f"{seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
-        _say(f"  {count(n_seeds, 'seed')}: {size}, p {seen.p:.2g}: {seen.decision}")
-        if seen.decision != "more seeds":
-            break
+        with only_judge():
+            ledger = _ledger()
+            if ledger.baseline.key != baseline.key:
+                baseline = _setting(*_named(ledger))
+                _say(f"  The baseline is now {baseline.name}, which was kept in the meantime.")
+            decided = _look(ledger, opened, baseline, _first_seeds(tried, n_seeds))
+            if decided.verdict:
+                _append("verdict", asdict(decided))
+                break
+    if opened.against != decided.against and not decided.kept:
+        _say(
+            f"  {tried.name} began from {opened.against}. If its change may also improve {decided.against}, make it "
+            "there, and judge that as a new try."
+        )
+    return decided
+
+
+def _look(ledger: Ledger, opened: Try, baseline: Setting, tried: Setting) -> Try:
+    """Return `opened` with the result of a test, and with a verdict if no more seeds are needed."""
+    level, units = ledger.next_level, Units.of(baseline.result.characters.chars[SPLIT])
+    text = over_text(tried.mean_sums(units, SPLIT) - baseline.mean_sums(units, SPLIT), units)
+    seen = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), _known_floor(ledger, baseline.family), level)
+    low, high = seen.estimate.interval
+    size = f"{seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f})"
+    _say(f"  {count(len(tried.seeds), 'seed')}: {size}, p {seen.p:.2g} (level {level:.2g}): {seen.decision}")
     return replace(
         opened,
-        trained=_trained(looked_at),
-        verdict=seen.decision,
+        trained=_trained(tried),
+        against=baseline.name,
+        verdict="" if seen.decision == "more seeds" else seen.decision,
         difference=round(seen.estimate.difference, DIGITS),
         se=round(seen.estimate.se, DIGITS),
         df=round(seen.estimate.df, 1),
@@ -454,13 +499,16 @@ def _say_threads(baseline: Setting, tried: Setting, trainer: Trainer) -> None:
 
 def _with_seeds(setting: Setting, n: int, trainer: Trainer) -> Setting:
     """Return `setting` after its first `n` consecutive seeds have been trained, without changing the checkout."""
-    _check_checkout(setting, n)
-    now, params = read_yaml(project_root() / PARAMS), setting.result.flat_params
+    commit = "" if trainer is ONE_BY_ONE else setting.revision.commit  # others need no checkout
+    if not commit:
+        _check_checkout(setting, n)
+    now = parse_yaml(file_at(commit, PARAMS).decode()) if commit else read_yaml(project_root() / PARAMS)
+    params = setting.result.flat_params
     trials = {
         seed: (free_name(f"{setting.name}-s{seed}"), assignments_for(now, {**params, seed_name(setting.model): seed}))
         for seed in _missing(setting, n)
     }
-    for seeds in trainer.train(trials, params) if trials else ():
+    for seeds in trainer.train(trials, params, commit) if trials else ():
         setting = _setting(setting.name, setting.model, setting.key)
         for seed in sorted({*seeds} - {*setting.seeds}):
             raise BukvaError(

@@ -46,7 +46,7 @@ class Trainer:
         """Return the number of cores for each training. BukvaError: this machine has too few."""
         return n_cores()
 
-    def train(self, trials: Trials, _params: Mapping[str, Any]) -> Iterator[Sequence[int]]:
+    def train(self, trials: Trials, _params: Mapping[str, Any], _commit: str = "") -> Iterator[Sequence[int]]:
         """Yield the seeds that have been trained since the last yield. BukvaError: a training failed."""
         for seed, (name, assignments) in trials.items():
             print(f"  training seed {seed} as {name} (output: {self.log})", flush=True)

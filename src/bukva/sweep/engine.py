@@ -82,7 +82,7 @@ def run(
 ) -> list[dict[str, Any]]:
     """Run a sweep, or continue it if it was interrupted. Return all trials with their last reports to Tune.
 
-    `space` is {"trial": Tune's grid of all trials}, or {} for a search. With `anew`, Tune forgets an earlier sweep of
+    `space` is {"trial": Tune's grid of all trials}, or {} for a search. With `anew`, Tune forgets earlier sweeps of
     this name. `options` are more arguments of `TuneConfig`. BukvaError: another process runs this sweep, or Ctrl-C
     interrupted it.
     """

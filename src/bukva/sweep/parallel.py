@@ -15,7 +15,7 @@ from bukva.sweep.trial import Sweep
 
 
 class ParallelTrainer(Trainer):
-    """Train `parallel` seeds at a time, each in a clone with the tracked files of the checkout.
+    """Train `parallel` seeds at a time, each in a clone with the tracked files of a commit or of the checkout.
 
     The seeds are trials of a sweep called `name`, which replaces the last sweep of this name. Ray starts with the first
     training, and ends with `stack`.
@@ -44,13 +44,15 @@ class ParallelTrainer(Trainer):
             )
         return cores
 
-    def train(self, trials: Trials, params: Mapping[str, Any]) -> Iterator[Sequence[int]]:
+    def train(self, trials: Trials, params: Mapping[str, Any], commit: str = "") -> Iterator[Sequence[int]]:
         """Yield all seeds when all have been trained. BukvaError: one of them has no result."""
         cores, gpus = self.cores(params), 0 if params["compute.device"] == "cpu" else None
         if not self._resources:
             self._resources = self._stack.enter_context(engine.ray_for(self._address, cores, gpus))
-        git("update-index", "-q", "--refresh")  # otherwise `git stash create` fails if only times differ
-        edited = git("stash", "create").decode().strip()  # changes neither the files nor the list of stashes
+        if not commit:
+            git("update-index", "-q", "--refresh")  # otherwise `git stash create` fails if only times differ
+        # `git stash create` changes neither the files nor the list of stashes
+        edited = commit or git("stash", "create").decode().strip()
         sweep = Sweep(self._name, head(), project_root(), self._address, edited)
         tried = [{"name": name, "assignments": list(assignments)} for name, assignments in trials.values()]
         resources = self._resources | {"cpu": cores}
