@@ -64,12 +64,12 @@ shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:
-    """Return the parser's message with line and column, without quoted text, which may hold secrets."""
-    from ruamel.yaml.error import MarkedYAMLError
+    """Return the parser's message with line and column, without the lines that it quotes, which may hold secrets."""
+    from yaml import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):
         return " ".join(str(error).split())
-    text = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
+    text = f"{error.context or ''} {error.problem or ''}"
     mark = error.problem_mark or error.context_mark
     return f"{' '.join(text.split())}, line {mark.line + 1}, column {mark.column + 1}"
 

@@ -1,5 +1,6 @@
-"""Read and validate params.yaml, with DVC's parser (ruamel.yaml, YAML 1.2), because PyYAML reads 1e-3 as a string."""
+"""Read YAML as DVC does, and validate params.yaml."""
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,8 @@ def read_yaml(path: Path = Path(PARAMS)) -> dict[str, Any]:
 
 def read_any_yaml(path: Path) -> Any:
     """Return the content of a YAML file. ParamsError: the file is missing, unreadable, or not YAML."""
-    from ruamel.yaml import YAML
-
     try:
-        return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        return load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         fault = f"cannot be read ({error.strerror}). Run the command in the folder of the project"
     except UnicodeDecodeError as error:
@@ -40,6 +39,43 @@ def read_any_yaml(path: Path) -> Any:
     except Exception as error:  # the parser also raises errors of int(), float() and datetime(), and RecursionError
         fault = f"is not valid YAML: {yaml_fault(error)}"
     raise ParamsError(f"{path} {fault}.")
+
+
+def load_yaml(text: str) -> Any:
+    """Return the value that DVC's parser reads, a tenth of the time. A text that DVC refuses raises any exception."""
+    import yaml
+
+    return yaml.load(text, _loader())
+
+
+@functools.cache
+def _loader() -> type[Any]:
+    """Return PyYAML's parser, which is written in C, with the rules of DVC's parser (ruamel.yaml, YAML 1.2)."""
+    import yaml
+    from ruamel.yaml.resolver import implicit_resolvers
+    from yaml.constructor import ConstructorError
+
+    class Loader(yaml.CSafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = set[str]()
+            for key, _ in node.value:
+                if key.value in keys:  # PyYAML takes the last one
+                    problem = f'found duplicate key "{key.value}"'
+                    raise ConstructorError("while constructing a mapping", node.start_mark, problem, key.start_mark)
+                keys.add(key.value)
+            return super().construct_mapping(node, deep)
+
+        def construct_yaml_int(self, node: Any) -> int:
+            digits = self.construct_scalar(node).replace("_", "")
+            has_prefix = digits.lstrip("+-")[1:2].isalpha()  # 0x, 0o or 0b; PyYAML also reads 010 as octal
+            return int(digits, 0 if has_prefix else 10)
+
+    Loader.yaml_implicit_resolvers = {}  # patterns that give a plain word a type, such as null
+    for versions, tag, pattern, first_chars in implicit_resolvers:
+        if (1, 2) in versions:
+            Loader.add_implicit_resolver(tag, pattern, first_chars)
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
+    return Loader
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:

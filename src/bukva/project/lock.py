@@ -15,7 +15,7 @@ from typing import Any
 
 from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
-from bukva.core.params import PARAMS, flatten
+from bukva.core.params import PARAMS, flatten, load_yaml
 
 LOCK = "dvc.lock"
 NUMERICS = Path("numerics.lock")
@@ -45,39 +45,12 @@ StageRecords = Mapping[str, StageRecord]  # name of a stage -> record
 
 @functools.cache
 def parse_yaml(text: str) -> dict[str, Any]:
-    """Parse YAML like DVC, 15 times as fast, and remove secrets from URLs. Return {} if the text is not a mapping."""
-    import yaml
-
+    """Parse YAML like DVC, and remove secrets from URLs. Return {} if the text is not a mapping."""
     try:
-        value = yaml.load(text, _loader())
+        value = load_yaml(text)
     except Exception:  # the parser also raises the errors of int(), float() and datetime()
         return {}
     return redact_params(value) if isinstance(value, dict) else {}
-
-
-@functools.cache
-def _loader() -> type[Any]:
-    """Return PyYAML's parser, which is written in C, with the rules of DVC's parser (ruamel.yaml, YAML 1.2)."""
-    import yaml
-    from ruamel.yaml.resolver import implicit_resolvers
-
-    class Loader(yaml.CSafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            if len({key.value for key, _ in node.value}) < len(node.value):
-                raise yaml.YAMLError("duplicate key")  # PyYAML takes the last one
-            return super().construct_mapping(node, deep)
-
-        def construct_yaml_int(self, node: Any) -> int:
-            digits = self.construct_scalar(node).replace("_", "")
-            has_prefix = digits.lstrip("+-")[1:2].isalpha()  # 0x, 0o or 0b; PyYAML also reads 010 as octal
-            return int(digits, 0 if has_prefix else 10)
-
-    Loader.yaml_implicit_resolvers = {}  # patterns that give a plain word a type, such as null
-    for versions, tag, pattern, first_chars in implicit_resolvers:
-        if (1, 2) in versions:
-            Loader.add_implicit_resolver(tag, pattern, first_chars)
-    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
-    return Loader
 
 
 def parse_lock(text: str) -> StageRecords:
