@@ -41,12 +41,12 @@ class TrainingJob(NamedTuple):
 
 
 class Backend:
-    """The plain backend, which runs models and updates unchanged in a single process on all CPU cores or the GPU.
+    """The plain backend, which runs models and updates unchanged in a single process on all CPU cores or the GPU."""
 
-    block: class of the transformer blocks of a GPT, with the layers and the results of `Block`.
-    """
-
-    block: type[Block] = Block
+    @property
+    def block(self) -> type[Block]:
+        """Class of the transformer blocks of a GPT, with the layers and the results of `Block`."""
+        return Block
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002

@@ -17,14 +17,15 @@ In shapes, V is the vocab_size, R the number of orders, and K the greatest order
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.ngrams.stored import counts_of
 from bukva.text.ids import Ids
+
+if TYPE_CHECKING:
+    from bukva.models.ngrams.kneser_ney import KneserNey
 
 MIN_PROBABILITY = 1e-30  # lower bound of probabilities, because their logarithms must be finite in float32
 WITHOUT_EVERY = 4  # every fourth window of a batch trains the network without n-grams, so that it can predict alone
@@ -67,6 +68,8 @@ class NgramMemory:
 
     def count(self, train: Ids, stored: Path | None = None) -> None:
         """Count the n-grams of the (N,) ids of the training split, or memory-map their counts (see `counts_of`)."""
+        from bukva.models.ngrams.stored import counts_of  # imports numba, which a model without n-grams does not need
+
         self._counts = counts_of(train, self.vocab_size, self.orders[-1], stored)
 
     def inputs(self, windows: Tensor, numbers: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 from bukva.backends.base import Backend, TrainingJob
-from bukva.backends.cpu import forks, sublayers
+from bukva.backends.cpu import forks
 from bukva.backends.group import ALONE, Group
-from bukva.models.gpt import GPT
+from bukva.models.gpt import GPT, Block
 
 
 @functools.cache  # once, because `bukva plan` trains several models
@@ -24,14 +24,21 @@ def _say_slow() -> None:
 class CPU(Backend):
     """Backend that trains with one process for each core, and computes transformer blocks with compiled loops."""
 
-    block = sublayers.CPUBlock
+    @property
+    def block(self) -> type[Block]:
+        from bukva.backends.cpu.sublayers import CPUBlock  # imports numba, which a bigram does not need
+
+        return CPUBlock
 
     @contextlib.contextmanager
     def workers(self, job: TrainingJob, work: Callable[[Group], None]) -> Iterator[Group]:
-        if isinstance(job.model, GPT) and not all(map(sublayers.serves, job.model.blocks)):
-            _say_slow()
-        # an update of a bigram is too cheap to split across processes
-        n = forks.n_forks(*job.batch_shape) if isinstance(job.model, GPT) else 1
+        n = 1  # an update of a bigram is too cheap to split across processes
+        if isinstance(job.model, GPT):
+            from bukva.backends.cpu.sublayers import serves
+
+            n = forks.n_forks(*job.batch_shape)
+            if not all(map(serves, job.model.blocks)):
+                _say_slow()
         if n == 1:
             yield ALONE
             return
