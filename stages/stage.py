@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ def run(main: Callable[[], None]) -> None:
         with _same_params(stage) if stage else contextlib.nullcontext():
             main()
 
+    gc.freeze()  # the imported modules contain no garbage, so they need not be searched for it
+    gc.enable()
     app = typer.Typer(**STYLE)
     app.command(help=sys.modules["__main__"].__doc__)(guarded)
     end_with_dvc()
