@@ -262,11 +262,12 @@ def test_values_that_just_fit_together_are_valid(changes):
         (TEXT.replace("\n  n_head:", "\n\tn_head:"), r"not valid YAML: while scanning .* line \d+, column \d+"),
         (TEXT + "model: {}\n", r'not valid YAML: .* found duplicate key "model", line \d+, column \d+'),
         (TEXT.replace("n_head: 4", "n_head: !secret 4"), r"not valid YAML: could not determine a .*!secret.*"),
+        (TEXT.replace("n_head: 4", f"n_head: {'[' * 100_000}"), r"not valid YAML: .*"),
         ("# all gone\n", "empty"),
         ("- 1\n", None),
         (f"{TEXT}# Мой дядя\n".encode("cp1251"), r"not valid UTF-8 \(at byte \d+\)\. Save it as UTF-8"),
     ],
-    ids=["tab", "key twice", "tag", "empty", "list", "cp1251"],
+    ids=["tab", "key twice", "tag", "deep", "empty", "list", "cp1251"],
 )
 def test_a_file_that_is_not_sections_of_yaml_is_one_sentence(tmp_path, content, what):
     (tmp_path / PARAMS).write_bytes(content if isinstance(content, bytes) else content.encode())
