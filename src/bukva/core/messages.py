@@ -71,7 +71,8 @@ def yaml_fault(error: Exception) -> str:
         return " ".join(str(error).split())
     text = f"{error.context or ''} {error.problem or ''}"
     mark = error.problem_mark or error.context_mark
-    return f"{' '.join(text.split())}, line {mark.line + 1}, column {mark.column + 1}"
+    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"{' '.join(text.split())}{place}"
 
 
 def _known_keys(location: list[str], section: Any) -> str:
