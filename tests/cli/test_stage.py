@@ -1,5 +1,6 @@
 """Tests of what all stage scripts do before and after their work."""
 
+import gc
 import json
 import shutil
 import sys
@@ -64,6 +65,12 @@ def test_a_stage_whose_parameters_change_while_it_runs_fails_because_dvc_would_r
     assert f"stage train-gpt ran with {SAID}" in error
     assert run("train-gpt", during=CHARS) == (0, "")  # of another stage, which has not run yet
     assert run("train-gpt", before=N_HEAD) == (0, "")
+
+
+def test_a_stage_collects_garbage_although_dvc_starts_it_without(run):
+    gc.disable()
+    assert run("evaluate") == (0, "")
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("words", "status", "said"), [([], 130, ""), (["one"], 2, "unexpected extra argument")])
