@@ -329,13 +329,14 @@ def save_note(run: Run, tags: Mapping[str, str], files: Mapping[str, bytes]) -> 
 def recorded(stage: str, params: Params, **more: Any) -> Iterator[Recorder]:
     """Record the stage that runs in the `with` block (see `Recorder`).
 
-    SIGTERM raises SystemExit in the block, so that the stage can save its state. A training is sent to MLflow while it
-    runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage publish sends it.
+    SIGTERM raises SystemExit in the block, so that the stage can save its state. A training of the GPT is sent to MLflow
+    while it runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage publish
+    sends it.
     """
     log = Recorder(stage, params, **more)
     live = ("live", str(log.run.folder)) if log.run else ()
-    is_training = stages()[stage].kind == "training"
-    sender = _start_sender(*live) if live and is_training else None
+    is_long = stage == trained_models()[MAIN].stage
+    sender = _start_sender(*live) if live and is_long else None
     status, why = "FINISHED", ""
     try:
         with signals_call(lambda number, _: sys.exit(128 + number), signal.SIGTERM):
@@ -351,7 +352,7 @@ def recorded(stage: str, params: Params, **more: Any) -> Iterator[Recorder]:
         raise
     finally:
         log.end(status, why)
-        if live and (is_training or status != "FINISHED"):
+        if live and (is_long or status != "FINISHED"):
             sender = sender or _start_sender(*live)
             if sender is None or fails_within(sender, WAIT_SECONDS):
                 print(f"MLflow is missing results of {stage}. {REMEDY}", file=sys.stderr)
