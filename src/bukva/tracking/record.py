@@ -329,9 +329,9 @@ def save_note(run: Run, tags: Mapping[str, str], files: Mapping[str, bytes]) -> 
 def recorded(stage: str, params: Params, **more: Any) -> Iterator[Recorder]:
     """Record the stage that runs in the `with` block (see `Recorder`).
 
-    SIGTERM raises SystemExit in the block, so that the stage can save its state. A training of the GPT is sent to MLflow
-    while it runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage publish
-    sends it.
+    SIGTERM raises SystemExit in the block, so that the stage can save its state. A training of the GPT is sent to
+    MLflow while it runs, and another stage only if it fails: importing mlflow takes longer than the stage, so stage
+    publish sends it.
     """
     log = Recorder(stage, params, **more)
     live = ("live", str(log.run.folder)) if log.run else ()
