@@ -32,10 +32,7 @@ def cleaned_works(raw: Path, rules: RuleSet, record: Record, shown: str) -> Iter
 
 
 class TooMuchRemovedError(Exception):
-    """The line rules removed more than the allowed fraction of the text."""
-
-    def __init__(self, share: float) -> None:
-        self.share = share
+    """The line rules removed more than the allowed fraction of the text. The argument is the fraction."""
 
 
 def clean_collection(raw: Path, target: Path, rules: RuleSet, why: str, may_remove: float = 1) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def clean_by(params: Clean, raw: Path, target: Path) -> tuple[RuleSet, dict[str,
     try:
         return rules, clean_collection(raw, target, rules, why, MOST_REMOVED if is_guessed else 1)
     except TooMuchRemovedError as error:
-        rules, why = rule_set("literary"), f"because notes would remove {percent(error.share)} of the text {AUTO}"
+        rules, why = rule_set("literary"), f"because notes would remove {percent(error.args[0])} of the text {AUTO}"
         return rules, clean_collection(raw, target, rules, why)
 
 
