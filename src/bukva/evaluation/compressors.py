@@ -96,15 +96,13 @@ def _compressed_sizes(name: str, train: bytes, others: list[bytes]) -> list[int]
     texts = [train, *others]
     command = [sys.executable, "-m", __name__, name, *(str(len(text)) for text in texts)]
     printed = subprocess.run(command, input=b"".join(texts), stdout=subprocess.PIPE, check=True).stdout
-    sizes = dict(map(int, line.split()) for line in printed.decode().splitlines())
-    return [sizes[number] for number in range(len(texts))]
+    return [
+        int(line.split()[1]) for line in sorted(printed.decode().splitlines(), key=lambda line: int(line.split()[0]))
+    ]
 
 
 def _print_sizes(name: str, *lengths: str) -> None:
-    """Read texts of these lengths, as `_compressed_sizes` writes them, and print number and size of each, in any order.
-
-    The first text is compressed once. A fork of this process then continues with each other text.
-    """
+    # The first text is compressed once. A fork of this process continues with each other text, and prints its size.
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C also interrupts this process, and ends it immediately
     compress, end = COMPRESSORS[name].start()
     train, *others = (sys.stdin.buffer.read(int(length)) for length in lengths)
