@@ -1,4 +1,4 @@
-"""Rows of sweeps: on this machine, and on a simulated Ray cluster whose machines share the project."""
+"""Rows of sweeps and parallel seeds: on this machine, and on a Ray cluster of simulated machines with one project."""
 
 import functools
 import signal
@@ -37,8 +37,7 @@ def sweep(setup: Setup, number: int) -> str:
     project = _fresh_project(setup, f"sweep-{number}")
     driver = project.start(*SWEEP, "run", *SEEDS)
     assert driver.reaches(project.has_checkpoint), driver.printed
-    for process in select(driver.children(), lambda process: "exp" in process.cmdline())[:1]:
-        process.parent().kill()  # the actor
+    _kill_actor(driver)
     wait_until(lambda: "running" in project.run(*SWEEP, "status"))
     driver.process.kill()
     driver.wait()
@@ -51,6 +50,11 @@ def sweep(setup: Setup, number: int) -> str:
     return _mlflow_fault(project, locks, LONG) or (f"left over: {left}" if left else "")
 
 
+def _kill_actor(driver: Running) -> None:
+    """Kill the process of Ray that runs a trial."""
+    select(driver.children(), lambda process: "exp" in process.cmdline())[0].parent().kill()
+
+
 @functools.cache
 def _results_of_dvc(setup: Setup) -> set[str]:
     project = _fresh_project(setup, "without-sweep")
@@ -59,6 +63,26 @@ def _results_of_dvc(setup: Setup) -> set[str]:
     results = set(_locks(project).values())
     assert len(results) == 2
     return results
+
+
+def judge(setup: Setup, _: int) -> str:
+    """`bukva judge --parallel 2`: `kill -9` of the process of a training.
+
+    Seven seeds of a baseline; the ledger and all results must equal those of `bukva judge` without `--parallel`.
+    """
+    found = []
+    for options in ((), ("--parallel", "2")):
+        project = _fresh_project(setup, f"judge-{len(options)}")
+        project.run("dvc", "exp", "run", "--temp", "-n", "longer", *LONGER)
+        running = project.start("python", "-m", "bukva", "judge", "longer", "longer", *options)
+        if options:
+            assert running.reaches(project.has_checkpoint), running.printed
+            _kill_actor(running)
+        if running.wait():
+            return running.printed
+        found.append((project.read("reports/judge.jsonl"), _locks(project)))
+    alone, parallel = found
+    return "" if alone == parallel else f"the ledger or a result differs: {parallel[0]}"
 
 
 def sweep_pruned(setup: Setup, number: int) -> str:
@@ -294,6 +318,6 @@ def sweep_card(cluster: Cluster, driver: Running, _: int) -> str:
 
 
 ROWS = (
-    Row(sweep, 1), Row(sweep_pruned, 1), Row(sweep_machine, 1), Row(sweep_silent, 1), Row(sweep_away, 3),
+    Row(sweep, 1), Row(judge, 1), Row(sweep_pruned, 1), Row(sweep_machine, 1), Row(sweep_silent, 1), Row(sweep_away, 3),
     Row(sweep_head, 1), Row(sweep_card, 1, network.is_possible),
 )  # fmt: skip
