@@ -84,7 +84,7 @@ def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(projec
 
 def test_seeds_that_are_trained_at_once_need_no_queue(project):
     _, *lines, last = more_seeds(3, "gpt", Trainer(Path("seeds.log")))
-    assert lines == ["seed 1337: HEAD", "seed 1338: experiment s1338", "seed 1339: trained as gpt-s1339", DECIDE_BEFORE]
+    assert lines == ["seed 1337: HEAD", "seed 1338: experiment s1338", "seed 1339: trained as gpt-s1339"]
     assert last == other_side(3)
     assert queued(3)[2] == "seed 1339: experiment gpt-s1339"
 
