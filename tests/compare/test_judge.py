@@ -168,6 +168,17 @@ def test_a_try_must_beat_the_baseline_that_was_kept_while_it_was_trained(begun, 
     assert "  better began from base. If its change may also improve best, make it there, and judge that" in printed
 
 
+def test_a_try_that_another_process_gives_up_while_it_is_trained_gets_no_second_verdict(begun, monkeypatch) -> None:
+    def given_up(name, *rest, **log):
+        begun.run_experiment(name, *rest, **log)
+        court.give_up("better", court.read_ledger())
+
+    monkeypatch.setattr(seeds, "run_experiment", given_up)
+    with pytest.raises(BukvaError, match=r"^better was given up while it was trained"):
+        judge("better")
+    assert [(each.verdict, [*each.trained.seeds]) for each in court.read_ledger().tries] == [("discard", [])]
+
+
 def test_tries_that_cannot_be_trained_are_given_up_and_only_trainings_count(begun, monkeypatch) -> None:
     """Eight of them would leave the floor of the baseline, with its 7 degrees of freedom, with -1."""
     before = court.read_ledger()

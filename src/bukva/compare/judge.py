@@ -383,6 +383,8 @@ def _look_until_decided(opened: Try, baseline: Setting, tried: Setting, trainer:
         tried = _with_seeds(tried, n_seeds, trainer)
         with only_judge():
             ledger = _ledger()
+            if opened.number not in {each.number for each in ledger.open}:
+                raise BukvaError(f"{tried.name} was given up while it was trained, so it gets no other verdict.")
             if ledger.baseline.key != baseline.key:
                 baseline = _setting(*_named(ledger))
                 _say(f"  The baseline is now {baseline.name}, which was kept in the meantime.")
