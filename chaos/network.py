@@ -44,7 +44,7 @@ def network(size: int) -> Iterator[list[Machine]]:
         yield []
         return
     numbers = range(2, 2 + size)
-    _remove(numbers)  # what a killed program has left
+    _remove(numbers)  # a killed program leaves its network
     ip("link", "add", BRIDGE, "type", "bridge")
     try:
         ip("addr", "add", f"{ADDRESS}1/24", "dev", BRIDGE)
