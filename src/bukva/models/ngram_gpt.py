@@ -29,9 +29,9 @@ class TaughtGPT(GPT):
 
     def loss(self, ids: Tensor, targets: Tensor, *ngrams: Tensor) -> Tensor:
         """Return the mean loss of the next characters, with the gradient of the loss of the mixed targets."""
-        logits = self(ids).flatten(0, 1).float()  # (B T, V)
-        loss = F.cross_entropy(logits, targets.flatten())
-        taught = F.cross_entropy(logits, ngrams[0][:, :, -1].flatten(0, 1))
+        log_p = F.log_softmax(self(ids).flatten(0, 1).float(), dim=-1)  # (B T, V)
+        loss = F.nll_loss(log_p, targets.flatten())
+        taught = -(ngrams[0][:, :, -1].flatten(0, 1) * log_p).sum(dim=-1).mean()
         mixed = torch.lerp(loss, taught, TEACHER_WEIGHT)
         return loss.detach() + mixed - mixed.detach()
 
