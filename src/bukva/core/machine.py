@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 CPUINFO = Path("/proc/cpuinfo")  # exists on Linux only
 MEMBERSHIP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # control groups limit containers on Linux
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of glibc's malloc.h
+M_MXFAST, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = 1, -1, -3  # constants of glibc's malloc.h
 
 
 def prepare_torch() -> None:
@@ -30,6 +30,7 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest value that glibc accepts
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(M_MXFAST, 0)  # lists of small blocks, which a large request searches
 
 
 def processor() -> str:

@@ -173,7 +173,9 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
     Return a (2,) float64 tensor with the mean loss of the whole batch in nats per id, and the norm of the gradient
     before clipping. The tensor stays on the device, because reading it would make the CPU wait for the GPU.
     """
-    state.model.zero_grad()
+    parameters = list(state.model.parameters())
+    for parameter in parameters:
+        parameter.grad = None
     nats = torch.zeros((), device=machine.device)
     for part in batch:
         with machine.autocast():
@@ -181,7 +183,6 @@ def update(state: TrainState, recipe: TrainGPT, machine: Machine, group: Group, 
         loss = loss * (len(part[0]) / recipe.batch_size)
         loss.backward()  # accumulates gradients
         nats += loss.detach()
-    parameters = list(state.model.parameters())
     nats, norm = group.sum_gradients(parameters, nats)
     if recipe.grad_clip:
         nn.utils.clip_grads_with_norm_(parameters, recipe.grad_clip, norm)
