@@ -6,7 +6,7 @@ import inspect
 import pytest
 import torch
 
-from bukva.backends.cpu import sublayers
+from bukva.backends.cpu import loops, muon, sublayers
 from bukva.backends.cpu.sublayers import CPUBlock, add_attention, add_mlp
 from bukva.models.attention import (
     LayerCache,
@@ -17,6 +17,7 @@ from bukva.models.attention import (
     rotary_cos_sin,
 )
 from bukva.models.gpt import Block, GPTConfig
+from bukva.training.optimizers.muon import Muon
 
 B, T, NH, HS = 3, 37, 2, 10  # rows of attention weights are shorter and longer than COLUMNS
 C = NH * HS
@@ -99,7 +100,7 @@ def test_scores_that_are_far_apart_or_far_below_zero_keep_their_weights():
         scores = 40 * drawn(2, T, T) + shift
         expected = scores.masked_fill(~causal_mask(T, T), float("-inf")).softmax(-1)
         weights = scores.clone()
-        sublayers._softmax(weights.numpy())
+        loops.softmax(weights.numpy())
         torch.testing.assert_close(weights, expected, rtol=1e-5, atol=1e-30)
 
 
@@ -134,15 +135,34 @@ def test_other_blocks_run_in_plain_torch(changes, monkeypatch):
     assert torch.equal(made(x), Block.forward(made, x))
 
 
+@pytest.mark.parametrize("shape", [(7, 13), (13, 7)], ids=["wide", "tall"])
+def test_muon_moves_as_in_plain_torch(shape):
+    rows, columns = shape
+    weights, gradients, momenta = (
+        [drawn(3 * rows, columns, seed=s), drawn(rows, columns, seed=s + 1)] for s in (1, 3, 5)
+    )
+    gradients[0][2] = momenta[0][2] = 0  # a row without a gradient does not move
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 1e-2)):
+        ends = []
+        for how in (Muon, muon):
+            moved, kept = ([each.clone() for each in given] for given in (weights, momenta))
+            directions = how.directions(gradients, kept, shape, 0.95, dtype)
+            how.move(moved, directions.reshape(-1, columns), 0.9, 0.1)
+            ends.append([*kept, *moved])
+            assert directions.shape == (4, *shape)
+        close(ends[1], ends[0], tolerance)
+        assert torch.equal(ends[1][2][2], 0.9 * weights[0][2])
+
+
 def test_no_loop_both_adds_to_a_sum_and_writes_an_array():
     # otherwise the order of additions in compiled code depends on the addresses of the arrays (`compiled_sums`)
-    loops = [node for node in ast.walk(ast.parse(inspect.getsource(sublayers))) if isinstance(node, ast.For)]
+    found = [node for node in ast.walk(ast.parse(inspect.getsource(loops))) if isinstance(node, ast.For)]
     mixed_loops = []
-    for loop in loops:
+    for loop in found:
         inside = [node for statement in loop.body for node in ast.walk(statement)]
         if not any(isinstance(node, ast.For) for node in inside):
             sums = [n for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
             written = [n for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
             mixed_loops += [loop.lineno] if sums and written else []
-    assert len(loops) > 7
+    assert len(found) > 7
     assert mixed_loops == []

@@ -5,7 +5,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 
-from bukva.backends.base import Backend, TrainingJob
+from bukva.backends.base import Backend, TrainingJob, Update
 from bukva.backends.cpu import forks
 from bukva.backends.group import ALONE, Group
 from bukva.models.gpt import GPT, Block
@@ -44,6 +44,15 @@ class CPU(Backend):
             return
         with forks.forked(n, work, list(job.model.parameters()), job.optimizer.tensors()) as group:
             yield group
+
+    def prepare_update(self, job: TrainingJob, update: Update, group: Group) -> Update:  # noqa: ARG002
+        """Let Muon use compiled loops, and return `update`."""
+        for optimizer in job.optimizer.optimizers:
+            if hasattr(optimizer, "directions"):
+                from bukva.backends.cpu import muon
+
+                optimizer.directions, optimizer.move = muon.directions, muon.move
+        return update
 
 
 BACKEND = CPU()

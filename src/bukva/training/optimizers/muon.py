@@ -105,15 +105,31 @@ class Muon(Uncompiled):
         weight_decay: float,
     ) -> None:
         """Update parameters whose matrices have the same `shape`. A GPU may run a compiled version of this method."""
-        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
-        ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
-        matrices = torch.cat(ahead).view(-1, *shape)  # (n, rows, columns)
+        matrices = self.directions(gradients, momenta, shape, MOMENTUM, self.dtype)
+        updates = orthogonalize(matrices).reshape(-1, shape[1])
+        scale = ADAMW_SIZE * max(shape) ** 0.5
+        self.move(parameters, updates, 1 - rate * weight_decay, rate * scale)
+
+    # The backend of CPUs replaces the following two methods by compiled loops.
+
+    @staticmethod
+    def directions(
+        gradients: list[Tensor], momenta: list[Tensor], shape: tuple[int, int], momentum: float, dtype: torch.dtype
+    ) -> Tensor:
+        """Update the momenta, and return the (n, rows, columns) matrices to orthogonalize."""
+        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
+        ahead = torch._foreach_lerp(gradients, momenta, momentum)  # Nesterov momentum
+        matrices = torch.cat(ahead).view(-1, *shape)
         matrices /= matrices.norm(dim=-1, keepdim=True) + 1e-7  # so that rows with small gradients learn as fast
         matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # now no singular value exceeds 1
-        update = orthogonalize(matrices.to(self.dtype)).float().reshape(-1, shape[1])
-        parts, scale = update.split([len(parameter) for parameter in parameters]), ADAMW_SIZE * max(shape) ** 0.5
-        torch._foreach_mul_(parameters, 1 - rate * weight_decay)
-        if isinstance(rate, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
-            torch._foreach_sub_(parameters, torch._foreach_mul(parts, rate * scale))
+        return matrices.to(dtype)
+
+    @staticmethod
+    def move(parameters: list[Tensor], updates: Tensor, kept: float | Tensor, size: float | Tensor) -> None:
+        """Multiply the parameters by `kept`, and subtract `size` times the rows of `updates`."""
+        parts = updates.float().split([len(parameter) for parameter in parameters])
+        torch._foreach_mul_(parameters, kept)
+        if isinstance(size, Tensor):  # `alpha` must be a number, and reading the tensor would wait for the GPU
+            torch._foreach_sub_(parameters, torch._foreach_mul(parts, size))
         else:
-            torch._foreach_sub_(parameters, parts, alpha=rate * scale)
+            torch._foreach_sub_(parameters, parts, alpha=size)
