@@ -1,6 +1,8 @@
 """The GPT: equal to a GPT with loops, equal with and without a cache, and its initial weights."""
 
 import dataclasses
+import subprocess
+import sys
 from collections import UserDict
 
 import pytest
@@ -176,3 +178,17 @@ def test_projections_can_start_at_zero_and_have_gradients():
     assert all(not weight.any() for weight in added.values())
     model(torch.arange(5)[None]).square().sum().backward()
     assert all(weight.grad.any() for weight in added.values())
+
+
+def test_counting_the_parameters_of_a_model_does_not_import_torchs_compiler():
+    program = f"""
+import sys
+from bukva.models.gpt import GPTConfig
+from bukva.models.registry import count_parameters
+shape = dict(vocab_size=5, n_layer=1, n_head=2, n_embd=8, block_size=7, dropout=0.0)
+for options in {[*SHAPES, {"ngrams": "targets"}, {"ngrams": "input"}]}:
+    assert count_parameters(GPTConfig(**shape, **options)) > 0
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

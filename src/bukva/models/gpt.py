@@ -124,7 +124,9 @@ class GPT(LanguageModel):
         if config.positions == "learned":
             self.wpe = nn.Embedding(config.block_size, C)
         if config.positions == "rotary":
-            self.register_buffer("cos_sin", rotary_cos_sin(0, config.block_size, config.head_size), persistent=False)
+            # on the CPU also in an empty model: on the meta device, a division would import torch's compiler
+            cos_sin = rotary_cos_sin(0, config.block_size, config.head_size, torch.device("cpu"))
+            self.register_buffer("cos_sin", cos_sin, persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, causal=causal) for _ in range(config.n_layer))
         if config.short_convolution:
