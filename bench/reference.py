@@ -90,12 +90,12 @@ def main(
             one = here | _record(folder, name, known[name])
             moved += changes(name, recorded.get(name, one)["metrics"]["gpt"], one["metrics"]["gpt"])
             recorded[name] = one
+            kept = {each: recorded[each] for each in known if each in recorded}
+            write_json(FOLDER / "reference.json", kept)  # after each experiment, in case a later one fails
+            write_text(FOLDER / "README.md", page(kept))
         if COMPARED in wanted:
             comparison = python(folder, "bukva", "compare", BASELINE, COMPARED)
             write_text(FOLDER / "comparison.txt", comparison.values["printed"])
-    kept = {name: recorded[name] for name in known if name in recorded}
-    write_json(FOLDER / "reference.json", kept)
-    write_text(FOLDER / "README.md", page(kept))
     print(f"{FOLDER.relative_to(ROOT)}: {', '.join(kept)}")
     if moved:
         raise BukvaError(f"reference: scores changed by more than {TOLERANCE}. Find out why: {'; '.join(moved)}.")
