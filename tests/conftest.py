@@ -4,22 +4,18 @@ import os
 import signal
 
 import hypothesis
-import numpy as np
 import pytest
 from downloads import download_params
-from works import split
+from works import encoded, split
 
-from bukva.core.schema import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download
-from bukva.corpus.splits import tokenize
 from bukva.project.revisions import HOOK_VARIABLES
-from bukva.text.ids import Ids, load_splits, read_shares, save_splits
+from bukva.text.ids import Ids
 from tests.support.imports import ROOT
 
 SAMPLE = ROOT / "data" / "sample"
-TAIL = split(0.9, 0.05, 0.05, "tail")
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of every process, in any folder
 
@@ -53,7 +49,5 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     root = tmp_path_factory.mktemp("embedded")
     download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", rule_set("notes"), "")
-    characters = Tokenize(kind="char", vocabulary="all", vocab_size=257)
-    tokenizer, *_ = tokenize(root / "clean", root / "tokens", characters, TAIL)
-    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), read_shares(root / "tokens"))
-    return load_splits(root / "split"), len(tokenizer)
+    text = encoded(root, "char", split(0.9, 0.05, 0.05))
+    return text.splits, len(text.tokenizer)

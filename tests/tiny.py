@@ -39,8 +39,15 @@ def splits():
 
 
 def task(config=SHAPE, machine=CPU, tokenizer=TOKENIZER, **changes):
-    """The training of a config with a changed recipe."""
     return Task.of(config, splits(), tokenizer, recipe(**changes), machine)
+
+
+def far_from_zero(model, std=0.3):
+    """Draw all weights again, so that a fault in the use of any of them changes the output; returns the model."""
+    generator = torch.Generator().manual_seed(5)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=std, generator=generator)
+    return model.eval()
 
 
 class Record:

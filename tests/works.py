@@ -1,18 +1,21 @@
-"""Works for tests: tables of them, their texts, and ways to divide them."""
+"""Works for tests: tables of them, their texts, ways to divide them, and works of several alphabets in ids."""
 
 from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from bukva.core.schema import Split
+from bukva.core.schema import Split, Tokenize
+from bukva.corpus.splits import tokenize
 from bukva.text.collection import Work, read_table, read_texts, write_collection
+from bukva.text.held_out import HeldOut
+from bukva.text.ids import load_lengths, load_splits, read_shares, save_splits
 
 
 def texts_in(folder: Path) -> dict[Work, str]:
-    """The text of every work of a collection, in the order of the table."""
     return dict(read_texts(folder, read_table(folder)))
 
 
@@ -40,3 +43,21 @@ def splits(draw: st.DrawFn, *strategies: str) -> Split:
     train = draw(st.integers(1, whole - 1))
     val = draw(st.integers(1, whole - train))
     return split(train / whole, val / whole, (whole - train - val) / whole, draw(st.sampled_from(strategies)))
+
+
+KINDS = ["char", "byte", "bpe"]
+SPLITS = {"tail": split(0.8, 0.1, 0.1), "contiguous": split(0.7, 0.15, 0.15, "contiguous")}
+WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "в": "日本 — мир 😀 и war\n" * 23 + "мир", "г": "и"}
+
+
+def encoded(folder: Path, kind: str, split: Split) -> HeldOut:
+    """Encode and divide the works in folder/clean; return the held-out text as stage evaluate reads it."""
+    params = Tokenize(kind=kind, vocabulary="all", vocab_size=277)
+    tokenizer, *_ = tokenize(folder / "clean", folder / "tokens", params, split)
+    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
+    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), tokenizer)
+
+
+def held_out(folder: Path, kind: str, split: str) -> HeldOut:
+    saved(folder / "clean", WORKS)
+    return encoded(folder, kind, SPLITS[split])

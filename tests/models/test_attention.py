@@ -30,9 +30,6 @@ def close(a, b, atol=1e-12):
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
-# ---- the kernels
-
-
 @kernels
 @pytest.mark.parametrize(
     ("n_queries", "n_keys", "causal"), [(T, T, True), (T, S, True), (1, S, True), (T, T, False), (S, T, False)]
@@ -56,9 +53,6 @@ def test_explain_returns_the_average_and_its_weights(causal):
     y, weights = explain(q, k, v, causal=causal)
     close(explain(q, k, v, causal=causal, dropout=0.5)[1], weights)  # the weights before dropout
     close(weights @ v, y)
-
-
-# ---- the layer against the lecture notes
 
 
 def single_heads(attention):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lecture import attend_by_loop, rotate_by_complex_numbers
+from tiny import far_from_zero
 
 from bukva.models.gpt import ACTIVATIONS, GPT, NORMS, GPTConfig
 from bukva.models.registry import count_parameters
@@ -34,13 +35,8 @@ SHAPES = [
 every_option = pytest.mark.parametrize("options", SHAPES, ids=str)
 
 
-def gpt(*, causal=True, **options):
-    """Return a GPT in float64 whose weights are far from 0, so a fault changes the output."""
-    model = GPT(dataclasses.replace(CONFIG, **options), causal=causal).double().eval()
-    generator = torch.Generator().manual_seed(5)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
-    return model
+def gpt(**options):
+    return far_from_zero(GPT(dataclasses.replace(CONFIG, **options)).double())
 
 
 def ids(*shape):
@@ -149,11 +145,14 @@ def drops_a_quarter(whole, dropped):
     assert left.double().mean().item() == pytest.approx(0.75, abs=0.03)
 
 
-def test_embeddings_and_the_output_of_the_mlp_are_dropped_in_training_only():
+def test_embeddings_and_the_outputs_of_attention_and_mlp_are_dropped_in_training_only():
     model, x = gpt(dropout=0.25), ids(40, T)
-    whole, mlp = model.embed(x, 0)[0], model.blocks[0].mlp
+    whole, block, given = model.embed(x, 0)[0], model.blocks[0], []
     drops_a_quarter(whole, model.train().embed(x, 0)[0])
-    drops_a_quarter(mlp.eval()(whole), mlp.train()(whole))
+    block.attention.attend = lambda *qkv, dropout, **_: given.append(dropout) or qkv[2]
+    for layer in (block.attention, block.mlp):
+        drops_a_quarter(layer.eval()(whole), layer.train()(whole))
+    assert given == [0.0, 0.25]  # of the weights, which a kernel drops
 
 
 def fresh(**options):

@@ -4,10 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from works import split as section
+from works import SPLITS, encoded
 
-from bukva.core.schema import Tokenize
-from bukva.corpus.splits import tokenize
 from bukva.report.novelty import COPIED, LENGTHS, longest, novelty
 from bukva.text.collection import Work, write_collection
 from bukva.text.ids import read_shares
@@ -20,14 +18,13 @@ WORKS["четыре"] = WORKS["один"][300:310] + "Ж" + "".join(RNG.choice(l
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-    folders = [tmp_path_factory.mktemp("text") / name for name in ("clean", "tokens")]
-    write_collection(folders[0], ((Work("п", "А", name), text) for name, text in WORKS.items()))
-    tokenize(*folders, Tokenize(kind="char", vocabulary="all", vocab_size=277), section(0.8, 0.1, 0.1, "tail"))
-    return folders
+    folder = tmp_path_factory.mktemp("text")
+    write_collection(folder / "clean", ((Work("п", "А", name), text) for name, text in WORKS.items()))
+    encoded(folder, "char", SPLITS["tail"])
+    return folder / "clean", folder / "tokens"
 
 
 def share(name, start, stop):
-    """Characters of a work's share of train."""
     assert stop <= 0.8 * len(WORKS[name])
     return WORKS[name][start:stop]
 

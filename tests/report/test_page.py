@@ -4,9 +4,9 @@ import itertools
 import json
 
 import pytest
-from encoded import KINDS, SPLITS, held_out
 from jinja2 import Environment, PackageLoader
 from lxml import html
+from works import KINDS, SPLITS, held_out
 
 from bukva.core.errors import BukvaError
 from bukva.report import page

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import far_from_zero
 
-from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
 from bukva.scoring import window_rule as scoring
 from bukva.scoring.window_rule import evenly_spaced, nats_of, nats_of_passages, nats_of_process
@@ -20,10 +21,13 @@ def text(n):
     return np.random.default_rng(n).integers(V, size=n).astype(np.uint8)
 
 
-@pytest.fixture(scope="module")
-def gpt():
-    torch.manual_seed(1)
-    return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
+def counting(memory, counted=None, block_size=T, dropout=0.0):
+    """Return a GPT that has counted a text. Its weights are large, so every id of a window changes the output."""
+    config = GPTConfig(V, 1, 1, 8, block_size, dropout, positions="learned", ngrams=memory, ngram_orders=(2, 5))
+    model = far_from_zero(build(config))
+    if model.ngrams:
+        model.ngrams.count(text(41) if counted is None else counted)
+    return model
 
 
 def score_one_by_one(model, ids, stride, block_size=T, n_context=1, *, of_train=False, beyond=True):
@@ -64,13 +68,7 @@ def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_tr
     """The reference scores one work and one character at a time. Some works are longer than a window."""
     block_size, stride = 23, 11
     passages = works([2, 3, 2, 23, 24, 25, 5, 7, 11, 17, 53, 59, 61, *[3] * 7], 29)
-    torch.manual_seed(1)
-    config = GPTConfig(V, 2, 1, 8, block_size, 0.0, positions="learned", ngrams=memory, ngram_orders=(2, 5))
-    model = build(config).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    if model.ngrams:
-        model.ngrams.count(np.concatenate([passage.ids for passage in passages]))
+    model = counting(memory, np.concatenate([passage.ids for passage in passages]), block_size)
     expected, watched = [], []
     for passage in passages:
         n = passage.n_context
@@ -81,17 +79,6 @@ def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_tr
     nats = nats_of_passages(model, passages, block_size, stride, **options)
     np.testing.assert_allclose(nats, expected, atol=1e-5)
     np.testing.assert_array_equal(np.sort(torch.cat(watched)), np.sort(nats))
-
-
-def counting(memory):
-    """Return a GPT that has counted a text. Its weights are large, so every id of a window changes the output."""
-    torch.manual_seed(1)
-    model = build(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams=memory, ngram_orders=(2, 5))).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    if model.ngrams:
-        model.ngrams.count(text(41))
-    return model
 
 
 @pytest.mark.parametrize(("memory", "beyond"), [("none", True), ("logits", True), ("logits", False)])
@@ -133,9 +120,8 @@ def test_nats_and_what_a_watch_sees_have_the_same_bytes_with_any_number_of_threa
     assert sum(n_read) == 4 * len(nats) == 4 * sum(len(passage.scored) for passage in passages)
 
 
-def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
-    gpt.train()
-    ids = text(60)
+def test_dropout_is_off_while_scoring_and_back_on_afterwards():
+    gpt, ids = counting("none", dropout=0.3).train(), text(60)
     np.testing.assert_array_equal(nats_of(gpt, ids, T, 3), nats_of(gpt, ids, T, 3))
     assert gpt.training
 
