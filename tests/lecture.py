@@ -10,35 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# ---- averaging the past, three ways
-
-
-def average_by_loop(x: Tensor) -> Tensor:
-    """(B, T, C) -> (B, T, C): each position the mean of itself and all before it."""
-    B, T, C = x.shape
-    y = torch.zeros(B, T, C, dtype=x.dtype)
-    for b in range(B):
-        for t in range(T):
-            y[b, t] = x[b, : t + 1].mean(0)
-    return y
-
-
-def average_by_product(x: Tensor) -> Tensor:
-    """The same, by a triangle of ones whose rows are normalised to sum to 1."""
-    T = x.shape[1]
-    weights = torch.tril(torch.ones(T, T, dtype=x.dtype))
-    return weights / weights.sum(1, keepdim=True) @ x
-
-
-def average_by_softmax(x: Tensor) -> Tensor:
-    """The same, by the softmax of scores that are 0, and -inf in the future."""
-    T = x.shape[1]
-    future = torch.tril(torch.ones(T, T)) == 0
-    return torch.zeros(T, T, dtype=x.dtype).masked_fill(future, float("-inf")).softmax(-1) @ x
-
-
-# ---- attention
-
 
 def attend_by_loop(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
     """(B, nh, T, hs), (B, nh, S, hs) twice -> (B, nh, T, hs); the queries are the last T of the S positions."""
