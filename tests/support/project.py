@@ -36,32 +36,15 @@ QUEUE_SECONDS = 60  # a worker of DVC's queue ends 10 seconds after its last exp
 TIMEOUT_SECONDS = 900  # long enough for a machine that is busy with other things
 MLFLOW_SECONDS = 60  # limit for MLflow to receive the results of a stage
 
-# program that prints all runs in a project's store, read with mlflow
-READ_ALL = """
-import json, os, sys, warnings
-warnings.simplefilter("ignore")
-from mlflow import MlflowClient
-client = MlflowClient(tracking_uri=f"sqlite:///{os.getcwd()}/mlflow.db")
-experiment = client.get_experiment_by_name("bukva")
-def files(run, path=None):
-    for item in client.list_artifacts(run, path):
-        yield from files(run, item.path) if item.is_dir else [item.path]
-found = [
-    {"name": run.info.run_name, "status": run.info.status, "tags": dict(run.data.tags), "params": dict(run.data.params),
-     "metrics": dict(run.data.metrics), "artifacts": sorted(files(run.info.run_id)), "id": run.info.run_id,
-     "parent": run.data.tags.get("mlflow.parentRunId"), "where": experiment.artifact_location,
-     "models": [model.model_id for model in (run.outputs.model_outputs if run.outputs else [])],
-     "points": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics}}
-    for run in client.search_runs([experiment.experiment_id])
-]
-print("RUNS" + json.dumps(found))
-"""
 # one row for each run, oldest first; the steps are those at which val was scored
 RUNS = """
-select name, status,
-    (select json_group_object(substr(key, 7), value) from tags where run_uuid = run and key like 'bukva.%'),
+select run, name, status, artifact_uri,
+    (select json_group_object(key, value) from tags where run_uuid = run),
+    (select json_group_object(key, value) from params where run_uuid = run),
+    (select json_group_object(key, value) from latest_metrics where run_uuid = run),
     (select json_group_array(step) from
-        (select step from metrics where run_uuid = run and key = 'val_nats_per_char' order by step))
+        (select step from metrics where run_uuid = run and key = 'val_nats_per_char' order by step)),
+    (select json_group_array(destination_id) from inputs where source_id = run and destination_type = 'MODEL_OUTPUT')
 from (select *, run_uuid as run from runs) order by start_time
 """
 
@@ -263,21 +246,25 @@ class Project:
         wait_until_empty(lambda: self.processes("bukva.tracking.sync"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
-        """Wait until everything is sent, and return all runs, read with mlflow."""
+        """Wait until everything is sent, and return all runs."""
         self.wait_for_mlflow()
-        printed = self.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
-        runs: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
-        return runs
+        return self.all_runs()
 
     def all_runs(self) -> list[dict[str, Any]]:
-        """Return all runs, oldest first: name, status, tags, and the steps at which val was scored.
+        """Return all runs, oldest first, with the folder of their artifacts.
 
         `experiment`, `kind` and `stage` are the tags `bukva.experiment` and so on. This does not import mlflow.
         """
-        return [
-            {"name": name, "status": status, "steps": json.loads(steps), **json.loads(tags)}
-            for name, status, tags, steps in self._query(RUNS)
-        ]
+        runs = []
+        for run, name, status, uri, *columns in self._query(RUNS):
+            tags, params, metrics, steps, models = map(json.loads, columns)
+            runs.append({
+                **{key.removeprefix("bukva."): value for key, value in tags.items()},
+                "id": run, "name": name, "status": status, "parent": tags.get("mlflow.parentRunId"), "tags": tags,
+                "artifacts": Path(uri.removeprefix("file://")), "params": params, "metrics": metrics, "steps": steps,
+                "models": models,
+            })  # fmt: skip
+        return runs
 
     def training_runs(self) -> list[dict[str, Any]]:
         return [run for run in self.all_runs() if run.get("kind") == "training"]
