@@ -10,8 +10,9 @@ from functools import partial
 
 import pytest
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
-from bench import jobs, rows
+from bench import gpu, jobs, rows
 from bench.measure import Outcome
 from bench.plain import gpt, nanogpt
 from bukva.core.files import sha256
@@ -103,6 +104,23 @@ def test_nanogpts_own_program_is_the_plain_side_where_it_is_available(small, tmp
     first, *_ = measured("race", tmp_path)
     assert nanogpt.update_ms(tmp_path / "nanogpt-race") == 12.5
     assert "plain: nanoGPT's train.py, all updates, at worst 1.750 by its own estimate" in first.what
+
+
+def test_the_row_of_a_gpu_is_skipped_with_a_sentence_on_a_machine_without_one(tmp_path, capsys):
+    assert gpu.gpu(tmp_path) == []
+    assert capsys.readouterr().out == "    gpu: skipped, because this machine has no usable GPU.\n"
+
+
+@pytest.mark.slow
+def test_the_script_of_that_row_runs_on_a_cpu_with_tiny_sizes_and_trainings_are_equal(small):
+    done = CliRunner().invoke(gpu.app, ["updates", "equal", "race", "--device", "cpu", "--quick"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("CPU, torch ")
+    lines = [line.split(" | ") for line in done.stdout.splitlines() if " | " in line]
+    assert [line[0] for line in lines].count("race") == 3
+    same = [line for line in lines if line[0] == "equal"]
+    assert [line[-1] for line in same] == ["yes"] * 4
+    assert "resumed" in same[1][1]
 
 
 @pytest.mark.nightly
