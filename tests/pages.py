@@ -4,7 +4,6 @@ from functools import cache
 
 import cells
 import pytest
-from ruamel.yaml import YAML
 
 from tests.support.imports import ROOT
 
@@ -17,11 +16,6 @@ def text(page):
     if page.suffix == ".ipynb":
         return "\n".join(cells.source(cell) for cell in cells.of(page, "markdown"))
     return page.read_text(encoding="utf-8")
-
-
-@cache
-def parameters():
-    return YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 
 
 def each_page(find, pages=PAGES):

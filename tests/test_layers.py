@@ -10,38 +10,22 @@ import pytest
 from bukva.project.stages import stages
 from tests.support.imports import ROOT, belongs, imported, modules, reached
 
-# From the bottom up; packages of one row do not import each other.
-LAYERS = [
-    ["bukva", "bukva.core"],
-    ["bukva.project"],
-    ["bukva.text"],
-    ["bukva.corpus"],
-    ["bukva.models"],
-    ["bukva.scoring"],
-    ["bukva.backends"],
-    ["bukva.training"],
-    ["bukva.evaluation"],
-    ["bukva.tracking"],
-    ["bukva.durability"],
-    ["bukva.compare"],
-    ["bukva.report"],
-    ["bukva.serving"],
-    ["bukva.sweep"],
-    ["bukva.cli"],
-    ["stages", "bukva.__main__"],
-]
+TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("| package of src/bukva |")[1]
+PACKAGES = re.findall(r"^\| ([a-z]+) \|", TABLE.split("\n\n")[0], re.MULTILINE)[::-1]  # from the bottom up
+LEVEL = {f"bukva.{name}": level for level, name in enumerate(PACKAGES)}
+LEVEL |= {"bukva": 0, "stages": len(PACKAGES), "bukva.__main__": len(PACKAGES)}
 SHARED = "stages.stage", "stages.training"  # modules that several stages import
-LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # These find, build and save models, and count n-grams. The rest of bukva.models is architecture: tensors in and out.
 NO_ARCHITECTURE = ["bukva.models.folder", "bukva.models.registry", "bukva.models.ngrams"]
 
 
 def package(name: str) -> str:
-    """The entry of LAYERS that a module belongs to."""
+    """The entry of LEVEL that a module belongs to."""
     return next(entry for entry in LEVEL if belongs(name, [entry]))
 
 
-def test_imports_point_down_and_a_stage_imports_no_other_stage():
+def test_imports_point_down_in_the_table_of_the_architecture_and_a_stage_imports_no_other_stage():
+    assert {package(name) for name in modules()} == LEVEL.keys()
     for name in modules():
         for other in imported(name) & modules().keys():
             same = package(name) == package(other) and (package(name) != "stages" or other in SHARED)

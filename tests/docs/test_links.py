@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from pages import DEV, PAGES, each_page, parameters, text
+from pages import DEV, PAGES, each_page, text
 from sqlalchemy.engine import make_url
 
+from bukva.core.params import read_yaml
 from bukva.corpus.sources.formats import READERS
 from bukva.project.stages import paths
 from bukva.scoring.metrics import METRICS
@@ -14,7 +15,8 @@ from tests.support.imports import ROOT, modules
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
 OPTION = re.compile(r"-S '?([a-z_.]+)=")
-PARAMETER = re.compile(rf"`((?:{'|'.join(parameters())})\.[a-z_0-9]+)")
+PARAMETERS = read_yaml(ROOT / "params.yaml")
+PARAMETER = re.compile(rf"`((?:{'|'.join(PARAMETERS)})\.[a-z_0-9]+)")
 MADE = ("data/", ".bukva/", *paths().values())  # by the pipeline, and not in git
 
 
@@ -50,7 +52,7 @@ def test_a_target_of_make_exists(page, item):
 @each_page(lambda page: [*OPTION.findall(page), *PARAMETER.findall(page)])
 def test_a_parameter_of_an_experiment_or_of_a_sentence_exists(page, item):
     section, key = item.split(".")
-    assert key in parameters()[section], item
+    assert key in PARAMETERS[section], item
 
 
 @each_page(re.compile(r"\bbukva(?:\.[a-z_]+)+").findall)
@@ -69,14 +71,6 @@ def test_a_named_stage_has_its_script(page, item):
 )
 def test_a_page_has_each_member_of_a_table_of_the_code(page, names):
     assert [name for name in names if name not in text(ROOT / "docs" / page)] == []
-
-
-def test_every_package_is_in_the_table_of_the_architecture():
-    """And every row of that table names packages that exist."""
-    table = text(ROOT / "docs" / "architecture.md").split("| package of src/bukva |")[1].split("\n\n")[0]
-    named = {name for row in re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE) for name in row.split(", ")}
-    packages = {folder.name for folder in (ROOT / "src" / "bukva").iterdir() if (folder / "__init__.py").exists()}
-    assert named == packages
 
 
 @each_page(re.compile(r"postgresql(?:\+\w+)?://[^\s`]+|postgresql(?:\+\w+)?:///\w+").findall)

@@ -68,9 +68,9 @@ def imported(name: str, *, while_typing: bool = False) -> frozenset[str]:
     return frozenset(item if item in modules() else item.split(".")[0] for item in found)
 
 
-def reached(name: str, *, except_for: Collection[str] = (), also: Collection[str] = ()) -> frozenset[str]:
-    """Our modules that a module imports, directly or through others that are not excepted; `also` by a registry."""
-    seen, waiting = set(also), [name, *also]
+def reached(name: str, *, except_for: Collection[str] = ()) -> frozenset[str]:
+    """Our modules that a module imports, directly or through others that are not excepted."""
+    seen, waiting = set[str](), [name]
     while waiting:
         for item in imported(waiting.pop()):
             if item in modules() and item not in seen and not belongs(item, except_for):
