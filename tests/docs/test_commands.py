@@ -1,23 +1,27 @@
-"""Every command that README, docs/ and the notebooks show is one that the real command line takes."""
+"""Every command that README, docs/, the notebooks and messages show is one that the real command line takes."""
 
+import ast
 import importlib.util
 import re
 import shlex
+from contextlib import suppress
 
 import pytest
 import typer
-from dvc.cli import DvcParserError
 from dvc.cli.parser import get_main_parser
-from pages import PAGES, each_page, text
+from pages import each_page
 from typer.core import TyperGroup
 
 from bukva.cli.app import app
+from tests.support.imports import ROOT, modules
 
 CODE = re.compile(r"^(?:    |\t)(.*)$|^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 INNER = re.compile(r"\$\(([^)]*)\)")  # $(bukva recipe gpt), as an option
 PROGRAMS = "bukva ", "dvc ", "python "  # test_links.py looks for the targets of make
-USAGE = typer.BadParameter.__base__
+COMMAND = r"(?:bukva|dvc|make) [a-z][^`\n]*"
+RECOMMENDED = re.compile(rf"`({COMMAND})`|\A({COMMAND})(?<![.)])\Z|(?:run|use|:) ({COMMAND}?)(?:[.;,):]+(?: |\Z)|\Z)")
+NAME = re.compile(r"[a-z][a-z-]*")
 
 
 def lines(page):
@@ -37,7 +41,6 @@ def parts(line):
 
 
 def commands(page):
-    """The whole commands of a page."""
     return [command for line in lines(page) for command in parts(line)]
 
 
@@ -78,13 +81,35 @@ def test_a_named_command_exists(page, item):
         assert names[2] in commands[names[1]].commands, item
 
 
-@pytest.mark.parametrize(
-    "command", ["bukva compare --tset A B", "bukva seeds many", "bukva ui 1 2", "dvc exp rnu", "dvc repro --forse"]
-)
-def test_a_wrong_command_is_not_taken(command):
-    with pytest.raises((USAGE, DvcParserError)):
+# ---- messages
+
+
+def messages(source):
+    """The strings of a module, with 1 in place of each value of an f-string."""
+    tree = ast.parse(source)
+    parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts:
+            yield node.value
+
+
+def recommended():
+    for name, file in modules().items():
+        for message in messages(file.read_text(encoding="utf-8")):
+            for groups in RECOMMENDED.findall(message):
+                for command in filter(None, next(filter(None, groups)).split(" && ")):
+                    yield pytest.param(command.strip(), id=f"{name}: {command.strip()}")
+
+
+@pytest.mark.parametrize("command", [*recommended()])
+def test_a_command_of_a_message_is_taken(command):
+    program, *arguments = shlex.split(re.sub(r"\$\(.*\)", "", command))
+    if program == "make":
+        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    elif all(map(NAME.fullmatch, arguments)):  # a sentence about a command, which leaves out arguments
+        with suppress(SystemExit, typer.Exit):  # of --help; a wrong command raises another error
+            parse(f"{command} --help")
+    else:
         parse(command)
-
-
-def test_the_pages_show_many_commands():
-    assert sum(len(commands(text(page))) for page in PAGES) > 50

@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = ROOT / "docs" / "reference"
 SPLITS = "train", "val", "test"
 RECIPES = {"gpt": "baseline"}  # the recipe is the default
+DATA = [name for name, stage in stages().items() if stage.kind == "data"]
 
 
 @cache
@@ -95,16 +96,14 @@ def test_a_factor_of_speed_is_that_of_a_row_of_the_bench(name):
 
 @pytest.mark.skipif("BUKVA_CI" not in os.environ, reason="anybody may commit results; the project itself does not")
 def test_the_repository_holds_no_result_of_one_machine():
-    data = {name for name, stage in stages().items() if stage.kind == "data"}
-    assert read_lock(ROOT).keys() == data
+    assert read_lock(ROOT).keys() == {*DATA}
     ours = {"bench.json", "bench.md", "cleaning.json", "noise_floor.json", "split.json"}
     assert {file.name for file in (ROOT / "reports").rglob("*") if file.is_file()} <= ours
 
 
 @pytest.mark.skipif("BUKVA_CI" not in os.environ, reason="a clone may have an edited stage; on main, dvc.lock matches")
 def test_dvc_lock_has_the_code_of_the_data_stages():
-    data = [name for name, stage in stages().items() if stage.kind == "data"]
-    told = subprocess.run(["dvc", "status", "--json", *data], cwd=ROOT, check=True, capture_output=True, text=True)
+    told = subprocess.run(["dvc", "status", "--json", *DATA], cwd=ROOT, check=True, capture_output=True, text=True)
     changes = [each for changed in json.loads(told.stdout).values() for each in changed if isinstance(each, dict)]
     deps = [dep for change in changes for dep in change.get("changed deps", {}).items()]
     assert [path for path, how in deps if how == "modified"] == [], "dvc repro baselines"
