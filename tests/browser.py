@@ -26,7 +26,6 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not in
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser without windows."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
         yield browser

@@ -7,23 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from bukva.core.params import read_yaml
 from bukva.core.schema import Download
 from bukva.corpus.sources.download import download
-
-LOCAL = {
-    "corpus": "local",
-    "path": "-",
-    "url": "",
-    "sha256": "",
-    "encoding": "auto",
-    "text_column": "text",
-    "extensions": [],
-}
+from tests.support.imports import SHIPPED
 
 
 def download_params(**changes: object) -> Download:
     """Your own texts from no place yet, with some keys changed; paths become text."""
-    return Download.model_validate({**LOCAL, **changes, "path": str(changes.get("path", "-"))})
+    changes = {"corpus": "local", **changes, "path": str(changes.get("path", "-"))}
+    return Download.model_validate(read_yaml(SHIPPED)["download"] | changes)
 
 
 def get(

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.imports import ROOT
+
 MODULE = """\
 from bukva.core.compiled import compiled
 
@@ -26,10 +26,9 @@ def run(folder, cache):
 
 @pytest.mark.slow
 def test_a_copy_of_a_module_finds_its_machine_code_and_another_content_does_not(tmp_path):
-    for name in ("one", "two", "three"):
+    for name, module, answer in (
+        ("one", MODULE, (21, 0)), ("two", MODULE, (21, 1)), ("three", MODULE.replace("7", "5"), (15, 0)),
+    ):  # fmt: skip
         (tmp_path / name).mkdir()
-        (tmp_path / name / "module.py").write_text(MODULE)
-    assert run(tmp_path / "one", tmp_path / "cache") == (21, 0)
-    assert run(tmp_path / "two", tmp_path / "cache") == (21, 1)
-    (tmp_path / "three" / "module.py").write_text(MODULE.replace("7", "5"))
-    assert run(tmp_path / "three", tmp_path / "cache") == (15, 0)
+        (tmp_path / name / "module.py").write_text(module)
+        assert run(tmp_path / name, tmp_path / "cache") == answer

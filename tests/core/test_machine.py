@@ -1,4 +1,4 @@
-"""Freed memory is reused, and the limits of containers on cores are respected."""
+"""The limits of containers on cores are respected."""
 
 import math
 import os

@@ -32,10 +32,6 @@ class Record:
         return self.seconds_before + 11.0
 
 
-def stop(state, _):
-    state.stop_requested = True
-
-
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(monkeypatch, capsys):
     record, clock, values = Record(), [100.0], iter([4.5, 2.5, 3.0, 2.75])
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
@@ -93,7 +89,7 @@ def test_each_scoring_has_a_line_that_its_weights_write_and_lines_change_no_weig
 @pytest.mark.parametrize("step", [5, 10])
 def test_a_resumed_training_logs_and_writes_the_curve_and_the_lines_of_a_whole_one(tmp_path, step):
     whole, files = trained(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
-    first, _ = trained(task(), callbacks=[Call(step, stop)])
+    first, _ = trained(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     first.seconds, record, second = 7.0, Record(), start(task(seed=5))
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     callbacks = [CurveFile(tmp_path / "resumed.csv"), ProgressReport("train-gpt", task(), record)]

@@ -6,16 +6,17 @@ import os
 import signal
 
 import pytest
+import tiny
 import torch
-from tiny import CPU as MACHINE
-from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
+from durability.test_checkpoints import steps
+from tiny import SHAPE, WITH_MEMORY, Call, Record, run
 
 from bukva.backends.group import ALONE, Group
 from bukva.core.processes import signals_call
 from bukva.core.schema import OPTIMIZERS
 from bukva.durability.checkpoints import Checkpoints, unpack
 from bukva.durability.training import Durability, restore
-from bukva.training.run import Task, run_training, start
+from bukva.training.run import run_training, start
 from bukva.training.state import DivergedError
 from tests.support.equality import same
 
@@ -24,8 +25,7 @@ STAGE = "train-gpt"
 
 def task(shape=SHAPE, **changes):
     """Return a task that is hard to resume, because of dropout, warm-up and a last interval of unequal length."""
-    changes = {"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes
-    return Task.of(shape, splits(), TOKENIZER, recipe(**changes), MACHINE)
+    return tiny.task(shape, **{"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes)
 
 
 @pytest.fixture
@@ -58,10 +58,6 @@ def resumed(checkpoints, task):
     torch.manual_seed(99)
     restore(state, checkpoints, ALONE)
     return state
-
-
-def saved_steps(checkpoints):
-    return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.pt"))]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +117,9 @@ def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints
 def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(checkpoints):
     checkpoints.seconds = 3600.0
     trained(start(task()), checkpoints, task(), killed_after=9)
-    assert saved_steps(checkpoints) == [0]
+    assert steps(checkpoints) == [0]
     state = trained(resumed(checkpoints, task()), checkpoints, task())
-    assert saved_steps(checkpoints) == [0, 17]
+    assert steps(checkpoints) == [0, 17]
     same(resumed(checkpoints, task()).state_dict(), state.state_dict())
 
 

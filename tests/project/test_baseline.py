@@ -11,7 +11,7 @@ from bukva.core.params import PARAMS
 from bukva.project import baseline
 from bukva.project.baseline import lock_of_baseline, save_baseline, undo_command
 from bukva.project.lock import LOCK
-from bukva.project.revisions import experiment_ref, experiments, resolve
+from bukva.project.revisions import experiment_ref, resolve
 from tests.support.repository import run_git
 
 LOCKED = """\
@@ -72,14 +72,8 @@ def run_stages(made="one"):
     ("edit", "why"),
     [
         (lambda _: Path(LOCK).unlink(), "stage evaluate has not run. Run `make repro`"),
-        (
-            lambda _: Path(PARAMS).write_text("model: {n_head: 8}\n"),
-            "stage evaluate ran with model.n_head=4, but params",
-        ),
-        (
-            lambda _: Path(PARAMS).write_text("model: {n_head: 4}  # here\n"),
-            "params.yaml differs from the last commit.",
-        ),
+        (lambda _: Path(PARAMS).write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head=4, but "),
+        (lambda _: Path(PARAMS).write_text("model: {n_head: 4}  #\n"), "params.yaml differs from the last commit."),
         (lambda _: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
         (lambda _: (Path("code.py").write_text("1\n"), run_stages()), "code.py differs from the last commit."),
         (lambda _: Path("data/scores").write_text("torn"), "data/scores differs from the output that dvc.lock recor"),
@@ -157,7 +151,6 @@ def test_each_commit_has_a_baseline_of_its_own_and_dvc_returns_to_that_of_the_la
         saved.append(resolve("baseline"))
         assert undo_command() == "dvc exp apply baseline"
         assert resolve_rev(Git(str(tmp_path)), "baseline") == saved[-1].commit
-    assert {each.name for each in experiments()} == {f"baseline@{each.baseline[:7]}" for each in saved}
     git("commit", "-q", "--allow-empty", "-m", "three")  # which has no baseline
     assert undo_command() == AGAIN
 

@@ -78,7 +78,6 @@ def lies_in(module, deps):
 
 
 def is_code(module):
-    """Return whether a module has code apart from its docstring."""
     return len(ast.parse(modules()[module].read_text(encoding="utf-8")).body) > 1
 
 
@@ -130,8 +129,7 @@ def test_a_stage_takes_the_paths_that_dvc_yaml_names_as_its_inputs_and_outputs_a
 
 
 def test_a_stage_depends_on_whole_outputs_of_others():
-    """DVC cannot restore a stage that depends on a single file of an output folder if the version of the folder in
-    dvc.lock is not in the cache."""
+    """DVC cannot restore a stage that depends on one file of an output folder whose recorded version is not cached."""
     written = {out for stage in STAGES for out in outputs(stage)}
     for spec in pipeline().values():
         for dep in spec["deps"]:

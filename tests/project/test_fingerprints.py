@@ -11,7 +11,6 @@ from tests.support.imports import ROOT, SHIPPED
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Copy the files of the project, with small data."""
     for source in (SHIPPED, *(ROOT / name for name in ("dvc.yaml", "numerics.lock", "src", "stages"))):
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, tmp_path / source.name)

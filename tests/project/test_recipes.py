@@ -20,7 +20,6 @@ NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    """Copy the parameters and recipes of the project."""
     shutil.copy(SHIPPED, tmp_path)
     shutil.copytree(ROOT / RECIPES, tmp_path / RECIPES)
     monkeypatch.chdir(tmp_path)
@@ -41,7 +40,6 @@ def applied(name):
 
 
 def listed(name):
-    """Return the values that the file of a recipe lists."""
     sections = read_yaml(RECIPES / f"{name}.yaml")
     return flatten({section: values for section, values in sections.items() if section != "others"})
 
@@ -82,16 +80,10 @@ def test_dvc_makes_of_the_options_what_the_file_says_and_turns_other_keys_off_if
     ("content", "sentence"),
     [
         (None, f"Recipe mine does not exist. Use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
-        (
-            "model:\n  n_heads: 8\n",
-            "recipes/mine.yaml, model.n_heads: this key is unknown (its value is 8). Did you mean `n_head`?",
-        ),
+        ("model:\n  n_heads: 8\n", "recipes/mine.yaml, model.n_heads: this key is unknown (its value is 8). "),
         ("others: on\n", "recipes/mine.yaml, others: this key is unknown (its value is 'on'). Known keys: "),
         ("others: off\nmodel: 8\n", "recipes/mine.yaml, model: 8 (int) is invalid. The value should have keys"),
-        (
-            "sample:\n  prompts: [a b]\n",
-            "recipes/mine.yaml, sample.prompts=['a b']: a shell would change a space, * or ? in the value. ",
-        ),
+        ("sample:\n  prompts: [a b]\n", "recipes/mine.yaml, sample.prompts=['a b']: a shell would change a space"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_one_sentence_and_dvc_does_not_run_the_default(content, sentence):

@@ -19,7 +19,6 @@ DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/OR
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Return a function that runs git in a new repository."""
     monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

@@ -10,9 +10,8 @@ import pytest
 
 from bukva.core.params import read_params
 from bukva.tracking.store import ENVIRONMENT
-from tests.support.imports import SHIPPED
+from tests.support.imports import ROOT, SHIPPED
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = (
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV",
 )  # fmt: skip
@@ -27,7 +26,7 @@ def project(tmp_path, monkeypatch):
     for variable in FOREIGN:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("BUKVA_ROOT", str(root))
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "src"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     monkeypatch.chdir(root)
     return root
@@ -42,7 +41,6 @@ def alone(project, monkeypatch):
 
 @pytest.fixture(scope="session")
 def params():
-    """The shipped parameters."""
     return read_params(SHIPPED)
 
 
@@ -60,5 +58,4 @@ def empty_database(tmp_path_factory):
 
 @pytest.fixture
 def database(alone, empty_database):
-    """The project's own database."""
     return Path(shutil.copy(empty_database, alone / "mlflow.db"))

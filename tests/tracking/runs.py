@@ -70,13 +70,11 @@ def whole(store):
 
 
 def points(store, run, name):
-    """Step, value and time of each point of a metric."""
     history = store.client.get_metric_history(run.info.run_id, name)
     return [(point.step, point.value, point.timestamp) for point in history]
 
 
 def files(store, run, folder=None):
-    """Path and size of each artifact."""
     found = []
     for entry in store.client.list_artifacts(run.info.run_id, folder):
         found += files(store, run, entry.path) if entry.is_dir else [(entry.path, entry.file_size)]

@@ -46,7 +46,6 @@ def logged(store):
 
 
 def versions(store):
-    """The score of each version."""
     found = store.client.search_model_versions("name = 'bukva-gpt'")
     return {str(each.version): each.tags["bukva.val_bits_per_char"] for each in found}
 

@@ -44,7 +44,6 @@ def train_gpt(params, status="FINISHED", weights="weights"):
 
 
 def restored():
-    """Stage of each run, and whether DVC restored it."""
     return [(run.stage, run.restored) for run in read_runs()]
 
 

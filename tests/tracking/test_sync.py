@@ -33,7 +33,6 @@ VAL = "val_nats_per_char"
 
 
 def curve(losses, **more):
-    """A loss curve with a point a second."""
     return [{"step": step, VAL: loss, "at": 1000 * step} | more for step, loss in enumerate(losses, 1)]
 
 
@@ -81,7 +80,6 @@ def steps(store, run):
 
 
 def trainings(store):
-    """Name, status and steps of each execution of train-gpt."""
     runs = every(store, "tags.`bukva.stage` = 'train-gpt'")
     return {run.info.run_name: (run.info.status, steps(store, run)) for run in runs}
 

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -30,6 +29,7 @@ from bukva.text.ids import bits
 from bukva.tracking.record import CURVE, read_runs, recorded
 from bukva.tracking.store import connect
 from tests.support.imports import SHIPPED
+from tests.support.running import select, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,13 +45,6 @@ import bukva.tracking.record
 from bukva.core.params import read_params; from bukva.tracking.record import recorded
 params = read_params(Path({str(SHIPPED)!r}))
 """
-
-
-def wait_until(true):
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.2)
 
 
 def with_password(port):
@@ -118,13 +111,8 @@ def own_database(trial, empty_database):
 
 
 def senders():
-    """The senders of the stages of this process that still run."""
-    found = []
-    for process in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            if "live" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    """The senders of the stages of this process that still run; a zombie has no command line."""
+    return select(psutil.Process().children(), lambda process: "live" in process.cmdline())
 
 
 @contextlib.contextmanager
@@ -156,12 +144,10 @@ def bukva(command, status=0):
 
 
 def is_live():
-    """Whether the first point of the training is in MLflow."""
     return any("val_nats_per_char" in run.data.metrics for run in of_trial(connect()))
 
 
 def of_trial(store):
-    """The runs of the stage and of the experiment."""
     (made,) = read_runs()
     return every(store, f"tags.`bukva.key` = '{made.key}'")
 
