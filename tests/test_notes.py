@@ -14,12 +14,10 @@ from bukva.models.attention import attention_scores, attention_weights, causal_m
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.text.tokenizers import CharTokenizer
 
-HALF_A_DIGIT = 5e-5
-
 
 def prints(tensor, numbers):
     """Assert that torch prints these numbers, with four digits after the point."""
-    torch.testing.assert_close(tensor.detach(), torch.tensor(numbers), rtol=0, atol=HALF_A_DIGIT)
+    torch.testing.assert_close(tensor.detach(), torch.tensor(numbers), rtol=0, atol=5e-5)
 
 
 ALPHABET = "\n !&,-.:;?i\u00a0\u0300\u0301ЁІЉАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯабвгдежзийклмнопрстуфхцчшщъыьэюяёєі–—’"
