@@ -153,7 +153,6 @@ KINDS = {
     "1 in 10 gains 0.03 bits": Kind(0.1, 0.03),
     "1 in 10 gains 0.03 bits, noise floor known": Kind(0.1, 0.03, known_df=64),
     "1 in 10 gains 0.05 bits": Kind(0.1, 0.05),
-    "all equal, seed deviation 1.5 times as large": Kind(scatter=1.5),
     "all equal, seed deviation twice as large": Kind(scatter=2.0),
     "all equal, seed deviation twice as large, noise floor known": Kind(scatter=2.0, known_df=64),
     "all equal, seed deviation three times as large, noise floor known": Kind(scatter=3.0, known_df=64),

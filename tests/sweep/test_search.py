@@ -78,7 +78,6 @@ RARELY = ["train_gpt.eval_every=30,400", "train_gpt.n_steps=900", RATES]
     ("assignments", "sentence"),
     [
         (RARELY, "train_gpt.eval_every=400 is too large to compare running trials of 900 updates. Use 101 or less"),
-        (RARELY[::-1], "train_gpt.eval_every=400 is too large to compare running trials of 900 updates. Use 101 or"),
         (["model.n_layer=2"], "There is nothing to search, because no setting has several values."),
         (
             ["model.dropout=interval(0.5,1.5)"],
