@@ -43,12 +43,15 @@ def test_no_port_of_ray_is_open_to_other_machines_and_tmpdir_may_be_long(tmp_pat
     assert (addresses, cores) == (["127.0.0.1"], "1")
 
 
-def test_more_gpus_than_ray_finds_is_one_sentence(monkeypatch):
-    ray = SimpleNamespace(init=lambda **_: None, shutdown=lambda: None, cluster_resources=lambda: {"GPU": 1.0})
-    monkeypatch.setitem(sys.modules, "ray", ray)
+def test_more_gpus_or_cores_than_ray_finds_are_one_sentence(monkeypatch):
+    nodes = [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"CPU": 8.0}}]
+    ray = {"init": lambda **_: None, "shutdown": int, "nodes": lambda: nodes, "cluster_resources": lambda: {"GPU": 1.0}}
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(**ray))
     monkeypatch.setattr(engine, "_check_machines", lambda: None)
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    with pytest.raises(BukvaError, match=r"^`--gpus` is inf, but Ray finds 1 GPU\.$"), engine.ray_for("", 1, math.inf):
+    with pytest.raises(BukvaError, match=r"^`--gpus` is inf, but Ray finds 1 GPU\.$"), engine.ray_for("", 2, math.inf):
+        pass
+    with pytest.raises(BukvaError, match="needs 3 cores, but the largest machine has 2 "), engine.ray_for("", 3, None):
         pass
 
 

@@ -68,7 +68,9 @@ def run_all(sweep: Sweep, resources: dict[str, float], trials: Sequence[Trial], 
     """Run these trials (see `run`). BukvaError: one of them has no result."""
     from ray import tune
 
-    print(f"{sweep.name}: {count(len(trials), 'experiment')} from commit {sweep.commit[:7]}", flush=True)
+    print(
+        f"{sweep.name}: {count(len(trials), 'experiment')} from commit {(sweep.edited or sweep.commit)[:7]}", flush=True
+    )
     reports = run(sweep, resources, {"trial": tune.grid_search(list(trials))}, **options)
     if left := [each for each in reports if not commit_of(sweep.ref(each["name"]))]:
         raise BukvaError(
@@ -141,7 +143,9 @@ def _fit(name: str, tuner: Callable[[], Any]) -> Any:
         signal.signal(signal.SIGINT, before)  # Tune's handler would ignore the next Ctrl-C
     if is_interrupted:
         n = sum("finished" in (result.metrics or {}) for result in results)
-        raise InterruptedSweepError(f"{name}: interrupted after {n} finished trials. Repeat the command to continue.")
+        raise InterruptedSweepError(
+            f"{name}: interrupted after {count(n, 'finished trial')}. Repeat the command to continue."
+        )
     return results
 
 
@@ -157,8 +161,6 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         _check_head(address)
         options: dict[str, Any] = {"address": address, "runtime_env": {"env_vars": ENVIRONMENT}}
     else:
-        if cores > n_cores():
-            raise BukvaError(f"`--cores` is {cores}, but this machine has {n_cores()} cores. Use 1 to {n_cores()}.")
         # a token is needed on 127.0.0.1 as well, because other users of this machine can reach its ports
         os.environ.update(LOOPBACK | {"RAY_AUTH_TOKEN": secrets.token_hex(32)})
         options = {
@@ -178,6 +180,12 @@ def ray_for(address: str, cores: int, gpus: float | None) -> Iterator[dict[str, 
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the table shows why a trial failed, without a traceback
         try:
             _check_machines()
+            largest = max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+            if cores > largest:  # Tune would wait for such a machine
+                raise BukvaError(
+                    f"A training needs {count(cores, 'core')}, but the largest machine has {count(largest, 'core')}. "
+                    "Use a smaller value of `--cores`, or with `bukva judge` and `bukva seeds` of `compute.threads`."
+                )
             n_gpus = int(ray.cluster_resources().get("GPU", 0))
             if (gpus or 0) > n_gpus:
                 raise BukvaError(f"`--gpus` is {gpus:g}, but Ray finds {count(n_gpus, 'GPU')}.")
