@@ -2,25 +2,26 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.compare import judge as court
-from bukva.compare import records, seeds
+from bukva.compare import records
 from bukva.compare.statistics import judging
 from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import experiment_ref
+from bukva.project.revisions import Revision, experiment_ref
 from bukva.report import judge as report
 from bukva.report.page import judged_tries
+from bukva.sweep import trainer
+from bukva.sweep.trainer import SeedTrainer
 from bukva.tracking import record
-from tests.compare.made import NUMERICS, PARAMS
+from tests.compare.made import NUMERICS
 
 BETTER, WORSE, SMALL = {"model.n_head": 8}, {"model.n_head": 2}, {"model.n_head": 1}
 EFFECTS = {"base": 0.0, "better": -0.2, "best": -0.3, "worse": 0.1, "same": 0.0, "small": -0.009, "maybe": -0.0065}
@@ -28,7 +29,7 @@ EFFECTS = {"base": 0.0, "better": -0.2, "best": -0.3, "worse": 0.1, "same": 0.0,
 
 @pytest.fixture
 def night(known, tmp_path, monkeypatch):
-    """Results of one seed each, and a DVC that makes those of other seeds; `trained` has their names."""
+    """Results of one seed each, and a trainer that makes those of other seeds; `trained` has their names."""
 
     def results_of(names):
         if unknown := set(names) - known.made.keys():
@@ -39,27 +40,30 @@ def night(known, tmp_path, monkeypatch):
         luck = np.random.default_rng(seed).normal(0, 0.004)
         named = name if seed == 1 else f"{name}-s{seed}"
         known(named, {**dict(changes), "train_gpt.seed": seed}, effect=EFFECTS[name], seed_effect=luck, **more)
+        make.changes.setdefault(name, changes)
 
-    def run_experiment(name, assignments, *flags, log):
-        assert (flags, log) == (("--temp",), tmp_path / court.LOG)
-        values = {key: int(value) for key, _, value in (each.partition("=") for each in assignments)}
-        make.trained.append(name)
-        make(name.partition("-s")[0], values.pop("train_gpt.seed"), values)
+    def train(_, trials, params, commit):
+        for seed, (name, assignments) in trials.items():
+            assert assignments == [f"train_gpt.seed={seed}"]
+            make.before(name)
+            make.trained.append(name)
+            make(setting := name.partition("-s")[0], seed, make.changes[setting])
+            make.after(name)
+            yield [seed]
 
     for name, replacement in {
         "experiments": lambda: list(known.made),
         "results_of": results_of,
         "read_results": lambda _: list(known.made.values()),
-        "digests": lambda _: {},
-        "changes": lambda *_: iter(()),  # the checkout has the code and data of all
+        "digests": lambda paths, _: paths,
         "git": lambda *_: b"",
-        "read_yaml": lambda _: PARAMS,
+        "resolve": lambda name: Revision(name, ""),
         "free_name": lambda name: name,
     }.items():
         monkeypatch.setattr(court, name, replacement)
-    monkeypatch.setattr(seeds, "git", lambda *_: b"")
-    monkeypatch.setattr(seeds, "run_experiment", run_experiment)
-    make.made, make.folder, make.trained, make.run_experiment = known.made, tmp_path, [], run_experiment
+    monkeypatch.setattr(SeedTrainer, "train", train)
+    make.made, make.folder, make.trained, make.changes = known.made, tmp_path, [], {}
+    make.before = make.after = lambda _name: None  # what happens before and after each training
     make("base", 1)
     make("better", 1, BETTER)
     make("worse", 1, WORSE)
@@ -69,12 +73,12 @@ def night(known, tmp_path, monkeypatch):
 @pytest.fixture
 def begun(night):
     """A night whose baseline has its seeds."""
-    court.begin("base", "gpt", 0.1)
+    court.begin("base", "gpt", 0.1, "base", SeedTrainer("judge", 1, ""))
     return night
 
 
 def judge(name):
-    return court.judge(name)
+    return court.judge(name, SeedTrainer("judge", 1, ""))
 
 
 def command(*arguments):
@@ -121,39 +125,36 @@ def test_the_ledger_grows_by_lines_and_survives_a_reset_of_the_checkout(begun) -
 def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(begun, monkeypatch) -> None:
     begun("small", 1, SMALL)
 
-    def killed(name, *rest, **log):
+    def killed(name):
         if name == "small-s3":
             raise KeyboardInterrupt
-        begun.run_experiment(name, *rest, **log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(seeds, "run_experiment", killed)
+        patch.setattr(begun, "before", killed)
         with pytest.raises(KeyboardInterrupt):
             judge("small")
     assert [each.trained.name for each in court.read_ledger().open] == ["small"]
     assert judge("worse").verdict == "discard"
     with pytest.raises(BukvaError, match=r"^Try number 1 in the ledger \(small\) has no verdict yet\. To finish"):
-        court.finish(court.read_ledger())
+        court.finish()
     assert judge("small").trained.seeds[:4] == [1, 2, 3, 4]
     assert begun.trained.count("small-s2") == 1
     assert [each.trained.name for each in court.read_ledger().tries] == ["worse", "small"]
 
 
-def test_a_try_must_beat_the_baseline_that_was_kept_while_it_was_trained(begun, monkeypatch, capsys) -> None:
+def test_a_try_must_beat_the_baseline_that_was_kept_while_it_was_trained(begun, capsys) -> None:
     begun("best", 1, {"model.n_head": 16})
 
-    def meanwhile(name, *rest, **log):
-        begun.run_experiment(name, *rest, **log)
+    def meanwhile(name):
         if name == "better-s7":
             levels.append(court.read_ledger().next_level)
             assert judge("best").verdict == "keep"
             levels.append(court.read_ledger().next_level)
             assert [str(command("better").exception)] == [
-                "Another `bukva judge` is judging better. Wait until it has ended."
+                "Another `bukva judge` is judging better. Wait until it has ended, and run the command again."
             ]
 
-    levels = []
-    monkeypatch.setattr(seeds, "run_experiment", meanwhile)
+    levels, begun.after = [], meanwhile
     judged = judge("better")
     ledger = court.read_ledger()
     assert [(each.number, each.trained.name, each.against) for each in ledger.tries] == [
@@ -168,12 +169,8 @@ def test_a_try_must_beat_the_baseline_that_was_kept_while_it_was_trained(begun, 
     assert "  better began from base. If its change may also improve best, make it there, and judge that" in printed
 
 
-def test_a_try_that_another_process_gives_up_while_it_is_trained_gets_no_second_verdict(begun, monkeypatch) -> None:
-    def given_up(name, *rest, **log):
-        begun.run_experiment(name, *rest, **log)
-        court.give_up("better", court.read_ledger())
-
-    monkeypatch.setattr(seeds, "run_experiment", given_up)
+def test_a_try_that_another_process_gives_up_while_it_is_trained_gets_no_second_verdict(begun) -> None:
+    begun.after = lambda _: court.give_up("better")
     with pytest.raises(BukvaError, match=r"^better was given up while it was trained"):
         judge("better")
     assert [(each.verdict, [*each.trained.seeds]) for each in court.read_ledger().tries] == [("discard", [])]
@@ -184,7 +181,7 @@ def test_tries_that_cannot_be_trained_are_given_up_and_only_trainings_count(begu
     before = court.read_ledger()
     known, names = court._known_floor(before, "family"), [f"broken{number}" for number in range(8)]
     with monkeypatch.context() as patch:
-        patch.setattr(seeds, "run_experiment", lambda *_, **__: 1 / 0)
+        patch.setattr(begun, "before", lambda _: 1 / 0)
         for number, name in enumerate(names, start=16):
             monkeypatch.setitem(EFFECTS, name, -0.2)
             begun(name, 1, {"model.n_head": number})
@@ -258,8 +255,8 @@ def test_the_baseline_is_found_by_its_key_if_a_commit_gave_its_name_to_another_r
     assert not [name for name in begun.trained[before:] if name.startswith("better")]
 
 
-def test_a_seed_that_was_trained_with_other_code_is_noticed_before_the_next_training(night, monkeypatch) -> None:
-    monkeypatch.setattr(seeds, "run_experiment", lambda name, *_, **__: night.trained.append(name))
+def test_a_seed_that_was_trained_with_other_parameters_is_noticed_before_the_next_training(night) -> None:
+    night.changes["base"] = BETTER
     said = str(command("base", "better").exception)
     assert said.startswith("Seed 2 of base was trained with other code, data or parameters than base")
     assert night.trained == ["base-s2"]
@@ -396,42 +393,38 @@ def test_every_command_prints_json_and_its_exit_status_is_0_only_for_a_baseline(
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (3, "discard")
 
 
-def test_a_second_judge_is_refused_while_one_runs_and_a_list_is_not(begun) -> None:
+def test_no_two_processes_change_the_ledger_at_the_same_time(begun, monkeypatch) -> None:
     before = court.read_ledger(), list(begun.trained)
-    program = "from bukva.compare import judge\nwith judge.only_judge():\n    print(flush=True)\n    input()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
+    monkeypatch.setattr(court, "LOCK_SECONDS", 0)
+    with FileLock(begun.folder / court.LOCKS / "0.lock"):  # as another process
         for arguments in (["worse"], ["base", "worse"], ["worse", "--give-up"], ["--final"]):
             assert str(command(*arguments).exception) == (
-                "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
+                "Another `bukva judge` is changing the ledger. Wait until it has ended, and run the command again."
             )
         assert command().exit_code == 0
         assert (court.read_ledger(), begun.trained) == before
-        other.kill()  # which also gives the lock back
     assert command("worse").exit_code == 3
+    assert court.begin("better", "gpt", 0.2, "better", None) == court.read_ledger()  # another process was faster
 
 
-def test_a_training_needs_the_code_of_its_try_and_the_baseline_that_was_trained_before_is_kept(
+def test_a_try_whose_code_git_does_not_have_is_named_before_a_training_and_the_trained_baseline_is_kept(
     night, monkeypatch
 ) -> None:
-    edited = {8: ["code has changed"]}  # since the try
-    monkeypatch.setattr(court, "changes", lambda *given: iter(edited.get(given[2]["model.n_head"], [])))
+    lacking = {"better" * 40: {"code.py": ""}}
+    monkeypatch.setattr(court, "digests", lambda paths, commit: paths | lacking.get(commit, {}))
     assert str(command("base", "better").exception) == (
-        "better must be trained with seed 2, but the checkout no longer matches this experiment: code has changed. Run "
-        "`dvc exp apply better` to restore the experiment."
+        "better cannot be trained with another seed, because its commit does not have code.py as it was in its "
+        "training. If git does not track a new file, run `git add`, and repeat the experiment under another name."
     )
     assert night.trained == seeds_of("base", range(2, 9))
     assert court.read_ledger().open[0].trained.name == "better"
-    monkeypatch.setattr(seeds, "git", lambda *_: b"new.py\n")
-    said = "new.py is not tracked by git, so the trainings would not have it. Run `git add new.py`."
-    assert str(command("better").exception) == said
 
 
 def test_another_number_of_threads_is_said_before_anything_trains(begun, monkeypatch, capsys) -> None:
     judge("better")
     assert "thread" not in capsys.readouterr().out
     begun("small", 1, SMALL, numerics=NUMERICS | {"threads": "4"})
-    monkeypatch.setattr(seeds, "n_cores", lambda: 8)
+    monkeypatch.setattr(trainer, "n_cores", lambda: 8)
     begun("same", 1, {"compute.threads": 0, "train_gpt.processes": 2})
     for name, said in {
         "small": "The next seeds of small have 1 thread, but some finished trainings had 4. The number of threads",
@@ -463,7 +456,9 @@ main()
 
 
 @pytest.mark.slow
-def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_if_the_checkout_has_other_code(template, tmp_path) -> None:
+def test_seeds_have_the_code_of_their_try_and_in_parallel_the_ledger_is_the_same_to_the_byte(
+    template, tmp_path
+) -> None:
     pytest.importorskip("ray")
     ledgers, printed = [], ""
     for options in ([], ["--parallel", "2"]):
@@ -474,23 +469,18 @@ def test_in_parallel_the_ledger_is_the_same_to_the_byte_also_if_the_checkout_has
         (project.folder / "code/three.py").write_text("3", encoding="utf-8")
         project.run("git", "add", "-A", "code")
         project.run("dvc", "exp", "run", "-n", "try", "-S", "model.n_layer=9")
-        if options:
-            project.run("git", "reset", "-q", "--hard")
-            (project.folder / "code/three.py").unlink()
-        else:
-            assert "code/three.py is not tracked by git" in project.run("python", "-c", FEWER, "try", ok=False)
-            project.run("git", "add", "-A", "code")
-        before = project.run("git", "status", "--porcelain")
+        project.run("git", "reset", "-q", "--hard")
+        (project.folder / "code/three.py").rename(project.folder / "code/four.py")
+        project.commit("the checkout has another file")
         printed = project.run("python", "-c", FEWER, "try", *options)
-        assert project.run("git", "status", "--porcelain") == before
+        assert project.run("git", "status", "--porcelain") == f" M {court.FILE}\n"
         ledgers.append(project.read(str(court.FILE)))
     assert "Keep try" in printed
     assert ledgers[0] == ledgers[1]
     assert ledgers[0].count("\n") == 3
-    for name in ("HEAD-s1340", "try-s1340"):  # trained in parallel
-        log = (project.folder / f".bukva/sweeps/logs/{name}.log").read_text(encoding="utf-8")
-        assert "Running stage 'train-gpt'" in log
-    assert [project.read_from_experiment("try-s1340", f"code/{file}.py") for file in ("one", "three")] == ["2", "3"]
+    [last] = project.run("git", "for-each-ref", "--format=%(refname)", "refs/exps/*/*/try-s1340").split()
+    listed = project.run("git", "diff", "--no-renames", "--name-status", "HEAD", last, "--", "code").split()
+    assert listed == ["D", "code/four.py", "M", "code/one.py", "A", "code/three.py"]
     assert "2 finished" in project.bukva("sweep", "status", "judge-try")
 
 
@@ -506,14 +496,19 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     start = court.git("rev-parse", "HEAD").decode().strip()
     project.run("git", "update-ref", experiment_ref(start, "HEAD-s1340"), "HEAD")  # the name is taken
     project.run("dvc", "exp", "run", "--temp", "-n", "try", "-S", "model.n_layer=9")
+
+    def train_unlucky(self, trials, *rest):
+        return train(self, {seed: (name, ["model.n_layer=13"]) for seed, (name, _) in trials.items()}, *rest)
+
+    train, log_file = SeedTrainer.train, project.folder / ".bukva/sweeps/logs/HEAD-s1339.log"
     with monkeypatch.context() as patch:
-        patch.setattr(court, "assignments_for", lambda *_: ["model.n_layer=13"])  # which fails
+        patch.setattr(SeedTrainer, "train", train_unlucky)
         assert str(bukva("judge", "HEAD", "try").exception) == (
             "Experiment HEAD-s1339 failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky (log: "
-            f"{project.folder / court.LOG})."
+            f"{log_file})."
         )
     assert bukva("judge", "HEAD", "try").exit_code == 0
-    log = (project.folder / court.LOG).read_text(encoding="utf-8")
+    log = log_file.read_text(encoding="utf-8")
     assert "Running stage 'train-gpt'" in log
     assert "Running stage 'split'" not in log
     # there is no HEAD-s1338, because experiment s1338 is this training
@@ -527,7 +522,7 @@ def test_missing_seeds_are_trained_by_dvc_and_found_after_a_commit_whatever_has_
     ledger = court.read_ledger()
     first = court._setting(ledger.first.name, "gpt", ledger.first.key)
     assert first.seeds == [1337, 1338, 1339, 1340]  # 1337 is the commit before HEAD
-    best = court._with_seeds(court._setting("try", "gpt", ledger.baseline.key), 5, court.ONE_BY_ONE)
+    best = court._with_seeds(court._setting("try", "gpt", ledger.baseline.key), 5, SeedTrainer("judge", 1, ""))
     old, new = {"try", "try-s1338", "try-s1339"}, {"try", "try-s1340", "try-s1341"}
     assert names("try") == {(name, True) for name in old} | {(name, False) for name in new}
     assert best.seeds == [1337, 1338, 1339, 1340, 1341]

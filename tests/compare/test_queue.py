@@ -1,13 +1,10 @@
 """Tests of experiments without a result, in DVC's queue or outside it, and of `bukva seeds`, which queues more."""
 
-from pathlib import Path
-
 import pytest
 
-from bukva.compare.seeds import DECIDE_BEFORE, Trainer, more_seeds
+from bukva.compare.seeds import DECIDE_BEFORE, more_seeds
 from bukva.core.errors import BukvaError
 from bukva.project.baseline import undo_command
-from bukva.project.commands import run_experiment
 from bukva.project.revisions import (
     Unfinished,
     _failed,
@@ -82,9 +79,10 @@ def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(projec
     assert list(more_seeds(2, "gpt")) == [changed, *lines, other_side(2, undo_command())]
 
 
-def test_seeds_that_are_trained_at_once_need_no_queue(project):
-    _, *lines, last = more_seeds(3, "gpt", Trainer(Path("seeds.log")))
-    assert lines == ["seed 1337: HEAD", "seed 1338: experiment s1338", "seed 1339: trained as gpt-s1339"]
+def test_seeds_that_are_trained_at_once_need_no_queue(project, bukva):
+    _, *lines, last = bukva("seeds", "3", "--parallel", "1").stdout.splitlines()
+    log = "  training seed 1339 as gpt-s1339 (output: .bukva/sweeps/logs/gpt-s1339.log)"
+    assert lines == ["seed 1337: HEAD", "seed 1338: experiment s1338", log, "seed 1339: trained as gpt-s1339"]
     assert last == other_side(3)
     assert queued(3)[2] == "seed 1339: experiment gpt-s1339"
 
@@ -96,10 +94,9 @@ def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why
         assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н. Rename")
         assert _failed(None) == f"failed: {why.removesuffix('.')}"
     monkeypatch.setattr("bukva.project.commands.why_no_snapshots", lambda: why)
-    for start in (lambda: [*more_seeds(3, "gpt")], lambda: run_experiment("a", [], "--temp", log=project.folder)):
-        with pytest.raises(BukvaError) as error:
-            start()
-        assert str(error.value) == why
+    with pytest.raises(BukvaError) as error:
+        list(more_seeds(3, "gpt"))
+    assert str(error.value) == why
 
 
 def test_edited_code_of_the_training_is_another_configuration_and_of_evaluate_alone_is_not(project):

@@ -69,10 +69,12 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
     recorded = all_sources("evaluate", main.lock)
     assert recorded.keys() == {"data/sample", "fake.py", "code", "score.py"}
     assert recorded["code"].endswith(".dir")
-    assert digests(recorded) == recorded
+    assert digests(recorded) == digests(recorded, main.revision.commit) == recorded
     absolute = str(project.folder / "data/sample")
     assert {*digests([absolute, "../bukva/data/sample"]).values()} == {recorded["data/sample"]}
     assert outputs(project) == before
+    (project.folder / "code/three.py").touch()  # which the commit does not have
+    assert digests(["code"]) != digests(["code"], main.revision.commit) == {"code": recorded["code"]}
 
 
 @pytest.mark.parametrize(

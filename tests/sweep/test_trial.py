@@ -9,6 +9,7 @@ import pytest
 from dvc.config import Config
 from dvc.utils.hydra import get_hydra_sweeps
 
+from bukva.compare.seeds import snapshot
 from bukva.core.errors import BukvaError
 from bukva.project import baseline
 from bukva.project.revisions import experiment_ref, experiments, git, head, resolve
@@ -82,14 +83,15 @@ def test_a_slot_is_a_fresh_clone_with_the_cache_of_the_project(project):
 
 
 def test_a_slot_can_have_the_edits_and_the_added_files_of_the_checkout_as_edits(project):
-    assert not git("stash", "create")
+    os.utime("file.txt", (1, 1))  # only its time differs from the commit
+    assert snapshot() == head()
     (project / "file.txt").write_text("edited")
     (project / "added.txt").write_text("added")
     (project / ".gitignore").unlink()
     (project / "params.yaml").chmod(0o755)
     git("add", "added.txt")
     before = git("status", "--porcelain")
-    edited = git("stash", "create").decode().strip()
+    edited = snapshot()
     assert (git("status", "--porcelain"), git("stash", "list")) == (before, b"")
     sweep = dataclasses.replace(sweep_of(project), edited=edited)
     with trial.slot_for(sweep, "a") as folder:
@@ -99,6 +101,15 @@ def test_a_slot_can_have_the_edits_and_the_added_files_of_the_checkout_as_edits(
             if (project / tracked).exists():
                 assert (folder / tracked).read_bytes() == (project / tracked).read_bytes()
                 assert (folder / tracked).stat().st_mode == (project / tracked).stat().st_mode
+
+
+def test_a_slot_of_a_shallow_clone_has_a_commit_that_no_branch_has(project, tmp_path, monkeypatch):
+    git("clone", "-q", "--depth=1", f"file://{project}", str(tmp_path / "shallow"))
+    monkeypatch.chdir(tmp_path / "shallow")
+    (tmp_path / "shallow" / "file.txt").write_text("edited")
+    sweep = dataclasses.replace(sweep_of(tmp_path / "shallow"), edited=snapshot())
+    with trial.slot_for(sweep, "a") as folder:
+        assert (folder / "file.txt").read_text() == "edited"
 
 
 HOSTILE = """

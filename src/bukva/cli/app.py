@@ -21,8 +21,7 @@ from bukva.project.stages import paths
 from bukva.sweep import commands as sweep
 
 if TYPE_CHECKING:
-    from bukva.compare.judge import Ledger, Try
-    from bukva.compare.seeds import Trainer
+    from bukva.compare.judge import Try
 
 NO_RECIPE = "--no-such-recipe"  # DVC rejects this option
 PAGE = Path("reports/index.html")
@@ -30,14 +29,11 @@ Port = Annotated[
     int, typer.Option(help="Port of the server. If it is taken, the next free port is used.", min=0, max=MAX_PORT)
 ]
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
-Parallel = Annotated[
-    int,
-    typer.Option(
-        help="Number of seeds to train at the same time. Each training gets as many cores as compute.threads says, or "
-        "an equal share of the cores.",
-        min=1,
-    ),
-]
+PARALLEL = typer.Option(
+    help="Number of seeds to train at the same time. Each training gets as many cores as compute.threads says, or an "
+    "equal share of the cores.",
+    min=1,
+)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WithTest = Annotated[bool, typer.Option("--test", help="Show the scores on test as well. Each use is counted.")]
 
@@ -160,7 +156,7 @@ def seeds(
         typer.Argument(help="Total number of seeds, including seeds that are already trained or queued.", max=1000),
     ],
     model: Model = "gpt",
-    parallel: Parallel = 1,
+    parallel: Annotated[int | None, PARALLEL] = None,
     address: sweep.Address = "",
 ) -> None:
     """Queue experiments that train the settings in params.yaml with more seeds. `dvc queue start` runs the queue.
@@ -168,17 +164,11 @@ def seeds(
     With --parallel or --address, the experiments run at once, on this machine or on a Ray cluster (docs/sweep.md).
     """
     from bukva.compare.seeds import more_seeds
+    from bukva.sweep.trainer import SeedTrainer
 
-    with contextlib.ExitStack() as stack:
-        for line in more_seeds(n, model, _trainer("seeds", parallel, address, stack)):
+    with SeedTrainer("seeds", parallel or 1, address) as trainer:
+        for line in more_seeds(n, model, trainer if parallel or address else None):
             print(line, flush=True)
-
-
-def _trainer(command: str, parallel: int, address: str, stack: contextlib.ExitStack) -> "Trainer | None":
-    """Return what trains seeds in parallel until `stack` is closed, or None if the user did not ask for this."""
-    from bukva.sweep.parallel import ParallelTrainer
-
-    return ParallelTrainer(command, parallel, address, stack) if parallel > 1 or address else None
 
 
 @app.command()
@@ -226,7 +216,7 @@ def judge(
         bool,
         typer.Option("--give-up", help="Discard a try that has no verdict yet. Use this option if its training fails."),
     ] = False,
-    parallel: Parallel = 1,
+    parallel: Annotated[int, PARALLEL] = 1,
     address: sweep.Address = "",
     json: Json = False,
 ) -> None:
@@ -241,6 +231,8 @@ def judge(
     """
     from bukva.compare import judge as court
     from bukva.report import judge as show
+    from bukva.report.comparison import print_comparisons
+    from bukva.sweep.trainer import SeedTrainer
 
     names = names or []
     progress = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
@@ -253,57 +245,33 @@ def judge(
     if give_up and len(names) != 1:
         raise BukvaError("judge --give-up: give the name of one try. To list the tries: `bukva judge`.")
     if final:
-        with court.only_judge():
-            _compare_on_test(_begun(court.read_ledger()), as_json=json)
+        comparison = court.finish()
+        print_comparisons([comparison], as_json=json)
+        if not json:
+            print(show.selection_bias_sentence(court.begun_ledger()))
         return
     if not names:
-        show.print_ledger(_begun(court.read_ledger()), as_json=json)
+        show.print_ledger(court.begun_ledger(), as_json=json)
         return
-    with contextlib.ExitStack() as stack:
-        in_parallel = _trainer(f"judge-{names[-1]}", parallel, address, stack)
-        if not in_parallel:  # all seeds are trained from the one checkout
-            stack.enter_context(court.only_judge())
-        trainer, ledger = in_parallel or court.ONE_BY_ONE, court.read_ledger()
-        names = [court.known_name(name, ledger) for name in names]
-        tried = names[-1]
-        # another single name is probably a try, and beginning a ledger with it would train eight seeds
-        if ledger is None and not give_up and (len(names) == 2 or tried.partition("@")[0] in BASELINES):
-            with progress, court.only_judge():
-                ledger = court.begin(names[0], model, level, tried, trainer)
-        elif ledger and len(names) == 2:
-            court.check_baseline(ledger, *names)
-        ledger = _begun(ledger, "TRY" if give_up else tried)
+    names = court.known_names(names)
+    tried = names[-1]
+    judged: Try | None
+    with progress, SeedTrainer(f"judge-{tried}", parallel, address) as trainer:
         if give_up:
-            with court.only_judge():
-                judged = court.give_up(tried, ledger)
-        elif court.begins_with(ledger, tried):
-            show.print_ledger(ledger, as_json=json)
-            return
+            judged = court.give_up(tried)
         else:
-            with progress:
-                judged = court.judge(tried, trainer)
-        _save_in_mlflow(tried, judged)
-        show.print_try(judged, _begun(court.read_ledger()), as_json=json)
+            # another single name is probably a try, and beginning a ledger with it would train eight seeds
+            begins = len(names) == 2 or tried.partition("@")[0] in BASELINES
+            ledger = court.begin(names[0], model, level, tried, trainer) if begins else court.begun_ledger(tried)
+            if len(names) == 2:
+                court.check_baseline(ledger, *names)
+            judged = None if court.begins_with(ledger, tried) else court.judge(tried, trainer)
+    if not judged:
+        show.print_ledger(court.begun_ledger(), as_json=json)
+        return
+    _save_in_mlflow(tried, judged)
+    show.print_try(judged, court.begun_ledger(), as_json=json)
     raise typer.Exit(JUDGED[judged.verdict])
-
-
-def _begun(ledger: "Ledger | None", tried: str = "TRY") -> "Ledger":
-    if ledger is None:
-        raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE {tried}`.")
-    return ledger
-
-
-def _compare_on_test(ledger: "Ledger", *, as_json: bool) -> None:
-    from bukva.compare.judge import finish
-    from bukva.compare.records import looks_at_test
-    from bukva.report.comparison import print_comparisons
-    from bukva.report.judge import selection_bias_sentence
-
-    comparison = finish(ledger)
-    print_comparisons([comparison], as_json=as_json)
-    looks_at_test(comparison.a.result.about["text"]["test"], more=1)
-    if not as_json:
-        print(selection_bias_sentence(ledger))
 
 
 def _save_in_mlflow(name: str, judged: "Try") -> None:

@@ -17,28 +17,27 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_code, changed_params, compare_two
 from bukva.compare.groups import Setting, check_has, groups, seed_name, why_incomparable
 from bukva.compare.records import DIGITS
 from bukva.compare.results import read_results, results_of
-from bukva.compare.seeds import Trainer, tracked
+from bukva.compare.seeds import Trainer, snapshot
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.judging import GIVEN_UP, N_SEEDS, look, next_level
 from bukva.compare.statistics.settings import expected_luck
 from bukva.compare.statistics.text import Units, over_text
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
-from bukva.core.params import PARAMS, read_yaml
+from bukva.core.params import PARAMS
 from bukva.core.progress import duration
 from bukva.core.words import count
 from bukva.project.baseline import SCORED, SPLIT
 from bukva.project.cache import digests
-from bukva.project.commands import assignments_for
-from bukva.project.lock import LOCK, all_sources, changes, parse_yaml
-from bukva.project.revisions import Revision, experiments, file_at, free_name, git, resolve
+from bukva.project.lock import LOCK, all_sources
+from bukva.project.revisions import Revision, experiments, free_name, git, resolve
 
 # code that a try may change; other code affects which text is scored, or how it is scored
 EDITABLE = (
@@ -47,10 +46,8 @@ EDITABLE = (
 )  # fmt: skip
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
 FILE, COPY = Path("reports/judge.jsonl"), Path(".bukva/judge.jsonl")
-LOG, LOCK_FILE = Path(".bukva/judge.log"), Path(".bukva/judge.lock")
-LOCKS = Path(".bukva/judge")  # folder with a lock for each try
+LOCKS = Path(".bukva/judge")  # folder with a lock for the ledger and for each try
 LOCK_SECONDS = 10.0  # how long a look at a try may keep the ledger locked
-ONE_BY_ONE = Trainer(LOG)
 _say = functools.partial(print, flush=True)
 
 # ---- the ledger
@@ -161,9 +158,10 @@ def read_ledger() -> Ledger | None:
     return ledger
 
 
-def _ledger() -> Ledger:
+def begun_ledger(tried: str = "TRY") -> Ledger:
+    """Return the ledger. BukvaError: the project has none, and the message has the command that begins one."""
     if not (ledger := read_ledger()):
-        raise BukvaError(f"{FILE} no longer exists.")
+        raise BukvaError(f"No ledger (list of tries) exists yet. To begin a ledger: `bukva judge BASELINE {tried}`.")
     return ledger
 
 
@@ -190,56 +188,48 @@ def _append(event: str, values: Mapping[str, Any]) -> None:
 # ---- commands
 
 
-def known_name(name: str, ledger: Ledger | None) -> str:
-    """Return the name of an experiment in the ledger, or else its unique name."""
-    tries = ledger and [ledger.first, *(each.trained for each in ledger.tries)]
-    with contextlib.suppress(BukvaError):  # the name is unknown since a commit
-        return name if any(each.name == name for each in tries or ()) else resolve(name).name
-    return name
+def known_names(names: Sequence[str]) -> list[str]:
+    """Return the unique name of each experiment that the ledger does not have under the given name."""
+    ledger = read_ledger()
+    trained = [ledger.first, *(each.trained for each in ledger.tries)] if ledger else []
+    return [name if name in {each.name for each in trained} else resolve(name).name for name in names]
 
 
 @contextlib.contextmanager
-def only_judge() -> Iterator[None]:
-    """Keep other processes from changing the ledger of this project. BukvaError: another process is changing it."""
-    lock = FileLock(project_root() / LOCK_FILE, timeout=LOCK_SECONDS, is_singleton=True)  # can be acquired twice
-    busy = "Another `bukva judge` is running in this project. Wait until it has ended, and run the command again."
-    with _acquired(lock, busy):
-        yield
-
-
-@contextlib.contextmanager
-def _acquired(lock: BaseFileLock, busy: str) -> Iterator[None]:
+def _locked(number: int = 0, name: str = "") -> Iterator[None]:
+    """Hold the lock of the ledger, or of the try `name` with a number. BukvaError: another process holds it."""
+    seconds, work = (0, f"judging {name}") if number else (LOCK_SECONDS, "changing the ledger")
     try:
-        lock.acquire()
+        lock = FileLock(project_root() / LOCKS / f"{number}.lock").acquire(timeout=seconds)
     except Timeout:
-        raise BukvaError(busy) from None
-    try:
+        message = f"Another `bukva judge` is {work}. Wait until it has ended, and run the command again."
+        raise BukvaError(message) from None
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
-def begin(name: str, model: str, level: float, tried: str = "", trainer: Trainer = ONE_BY_ONE) -> Ledger:
+def begin(name: str, model: str, level: float, tried: str, trainer: Trainer) -> Ledger:
     """Begin a ledger with experiment `name` as baseline, which is trained with 8 seeds.
 
-    BukvaError before the training: `level` is not between 0 and 1, an experiment has no result, or `tried`, which will
-    be judged first, changes more than a try may.
+    If another process has begun a ledger, return that. BukvaError before the training: `level` is not between 0 and 1,
+    an experiment has no result, or `tried`, which will be judged first, changes more than a try may.
     """
-    if not 0 < level < 1:
-        raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
-    baseline = _setting(name, model)
-    if tried and tried != name:
-        _check_try(baseline, _setting(tried, model))
-    if trainer is ONE_BY_ONE:
-        _check_checkout(baseline, N_SEEDS[-1])
-    _say_threads(baseline, baseline, trainer)
-    _say(
-        f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be wrong "
-        "(--level)."
-    )
-    trained = _trained(_first_seeds(_with_seeds(baseline, N_SEEDS[-1], trainer), N_SEEDS[-1]))
-    _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
-    return Ledger(level, model, trained)
+    with _locked():
+        if ledger := read_ledger():
+            return ledger
+        if not 0 < level < 1:
+            raise BukvaError(f"`--level` must be between 0 and 1, for example 0.1; got {level}.")
+        baseline = _setting(name, model)
+        if tried != name:
+            _check_try(baseline, _setting(tried, model))
+        _say_threads(baseline, baseline, trainer)
+        _say(
+            f"Beginning a new ledger, {FILE}. On average, at most {level:.0%} of the decisions to keep a try will be "
+            "wrong (--level)."
+        )
+        trained = _trained(_first_seeds(_with_seeds(baseline, N_SEEDS[-1], trainer), N_SEEDS[-1]))
+        _append("start", {"level": level, "model": model, "baseline": asdict(trained)})
+        return Ledger(level, model, trained)
 
 
 def begins_with(ledger: Ledger, name: str) -> bool:
@@ -256,7 +246,7 @@ def check_baseline(ledger: Ledger, name: str, tried: str) -> None:
         )
 
 
-def judge(name: str, trainer: Trainer = ONE_BY_ONE) -> Try:
+def judge(name: str, trainer: Trainer) -> Try:
     """Test whether experiment `name` is better than the baseline, and write the verdict to the ledger file.
 
     A change that was tested before keeps its verdict. A try that is kept becomes the baseline. Several processes may
@@ -264,20 +254,20 @@ def judge(name: str, trainer: Trainer = ONE_BY_ONE) -> Try:
     for the last look, the significance level that the verdicts so far leave. BukvaError: the experiment cannot be
     judged, the ledger is closed, or a training fails.
     """
-    with only_judge():
-        opened, baseline, tried = _opened(name, trainer)
-    if opened.verdict:
-        _say(f"These parameters and this code were judged before, as try {opened.number} ({opened.trained.name}).")
-        return opened
-    (folder := project_root() / LOCKS).mkdir(exist_ok=True)
-    lock = FileLock(folder / f"{opened.number}.lock", blocking=False)
-    with _acquired(lock, f"Another `bukva judge` is judging {name}. Wait until it has ended."):
+    with contextlib.ExitStack() as stack:
+        with _locked():
+            opened, baseline, tried = _opened(name, trainer)
+            if opened.verdict:
+                number, other = opened.number, opened.trained.name
+                _say(f"These parameters and this code were judged before, as try {number} ({other}).")
+                return opened
+            stack.enter_context(_locked(opened.number, name))
         return _look_until_decided(opened, baseline, tried, trainer)
 
 
 def _opened(name: str, trainer: Trainer) -> tuple[Try, Setting, Setting]:
     """Return the try `name`, which is written to the ledger if it is new, the setting of the baseline and its own."""
-    ledger = _ledger()
+    ledger = begun_ledger()
     # a commit may have given the name of a try without a verdict to another result
     key = next((each.trained.key for each in ledger.open if each.trained.name == name), "")
     tried, baseline = _setting(name, ledger.model, key), _setting(*_named(ledger))
@@ -303,15 +293,17 @@ def _named(ledger: Ledger) -> tuple[str, str, str]:
     return ledger.baseline.name, ledger.model, ledger.baseline.key
 
 
-def give_up(name: str, ledger: Ledger) -> Try:
+def give_up(name: str) -> Try:
     """Discard the experiment `name` without a decision by its scores, for example because its training fails."""
-    opened = next((each for each in ledger.open if each.trained.name == name), None)
-    if not opened:
-        raise BukvaError(
-            f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all tries."
-        )
-    discarded = replace(opened, verdict="discard", p=GIVEN_UP)
-    _append("verdict", asdict(discarded))
+    with _locked():
+        opened = next((each for each in begun_ledger().open if each.trained.name == name), None)
+        if not opened:
+            raise BukvaError(
+                f"{name} cannot be given up, because it is not waiting for a verdict. Run `bukva judge` to list all "
+                "tries."
+            )
+        discarded = replace(opened, verdict="discard", p=GIVEN_UP)
+        _append("verdict", asdict(discarded))
     return discarded
 
 
@@ -325,33 +317,32 @@ def selection_bias(ledger: Ledger) -> float:
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
-def finish(ledger: Ledger) -> Comparison:
+def finish() -> Comparison:
     """Compare the current baseline with the first baseline on the test split, and close the ledger file.
 
     BukvaError: no try was kept, a try has no verdict yet, or the scores on test are missing.
     """
-    _check_none_open(ledger)
-    if ledger.baseline.key == ledger.first.key:
-        raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
-    first, last = (_setting(each.name, ledger.model, each.key) for each in (ledger.first, ledger.baseline))
-    for setting in (first, last):
-        check_has(setting.result, ledger.model, "test")
-    comparison = compare_two(first, last, "test", records.floors([first, last], "test"))
-    if not ledger.final:
-        _append("final", {"verdict": comparison.verdict.to_json()})
-    return comparison
+    with _locked():
+        ledger = begun_ledger()
+        if ledger.open:
+            number, name = ledger.open[0].number, ledger.open[0].trained.name
+            raise BukvaError(
+                f"Try number {number} in the ledger ({name}) has no verdict yet. To finish this try: "
+                f"`bukva judge {name}`. If it cannot be trained: `bukva judge {name} --give-up`."
+            )
+        if ledger.baseline.key == ledger.first.key:
+            raise BukvaError("No try was kept, so there is nothing to compare with the first baseline on test.")
+        first, last = (_setting(each.name, ledger.model, each.key) for each in (ledger.first, ledger.baseline))
+        for setting in (first, last):
+            check_has(setting.result, ledger.model, "test")
+        comparison = compare_two(first, last, "test", records.floors([first, last], "test"))
+        if not ledger.final:
+            _append("final", {"verdict": comparison.verdict.to_json()})
+        records.looks_at_test(first.result.about["text"]["test"], more=1)
+        return comparison
 
 
 # ---- one try
-
-
-def _check_none_open(ledger: Ledger) -> None:
-    for opened in ledger.open:
-        name = opened.trained.name
-        raise BukvaError(
-            f"Try number {opened.number} in the ledger ({name}) has no verdict yet. To finish this try: "
-            f"`bukva judge {name}`. If it cannot be trained: `bukva judge {name} --give-up`."
-        )
 
 
 def _check_try(baseline: Setting, tried: Setting) -> None:
@@ -381,8 +372,8 @@ def _look_until_decided(opened: Try, baseline: Setting, tried: Setting, trainer:
         _say(f"  Median training time: {duration(tried.seconds)}, baseline {duration(baseline.seconds)}")
     for n_seeds in N_SEEDS:
         tried = _with_seeds(tried, n_seeds, trainer)
-        with only_judge():
-            ledger = _ledger()
+        with _locked():
+            ledger = begun_ledger()
             if opened.number not in {each.number for each in ledger.open}:
                 raise BukvaError(f"{tried.name} was given up while it was trained, so it gets no other verdict.")
             if ledger.baseline.key != baseline.key:
@@ -469,20 +460,6 @@ def _missing(setting: Setting, n: int) -> list[int]:
     return [seed for seed in _needed(setting, n) if seed not in setting.seeds]
 
 
-def _check_checkout(setting: Setting, n: int) -> None:
-    """Check that the checkout has the code and data of `setting`, unless its first `n` seeds are already trained."""
-    if not (missing := _missing(setting, n)):
-        return
-    result, needed = setting.result, all_sources(SCORED, setting.result.lock)
-    tracked(needed)
-    now = digests(needed)
-    if changed := next(changes(SCORED, result.lock, result.flat_params, now), ""):
-        raise BukvaError(
-            f"{setting.name} must be trained with seed {missing[0]}, but the checkout no longer matches this "
-            f"experiment: {changed}. Run `dvc exp apply {setting.revision.for_dvc}` to restore the experiment."
-        )
-
-
 def _say_threads(baseline: Setting, tried: Setting, trainer: Trainer) -> None:
     """Print a line if the next seeds of `tried` will have other numbers of threads than the seeds trained so far."""
     if not _missing(tried, N_SEEDS[-1]):
@@ -501,20 +478,27 @@ def _say_threads(baseline: Setting, tried: Setting, trainer: Trainer) -> None:
 
 def _with_seeds(setting: Setting, n: int, trainer: Trainer) -> Setting:
     """Return `setting` after its first `n` consecutive seeds have been trained, without changing the checkout."""
-    commit = "" if trainer is ONE_BY_ONE else setting.revision.commit  # others need no checkout
-    if not commit:
-        _check_checkout(setting, n)
-    now = parse_yaml(file_at(commit, PARAMS).decode()) if commit else read_yaml(project_root() / PARAMS)
-    params = setting.result.flat_params
-    trials = {
-        seed: (free_name(f"{setting.name}-s{seed}"), assignments_for(now, {**params, seed_name(setting.model): seed}))
-        for seed in _missing(setting, n)
-    }
-    for seeds in trainer.train(trials, params, commit) if trials else ():
+    key = seed_name(setting.model)
+    trials = {seed: (free_name(f"{setting.name}-s{seed}"), [f"{key}={seed}"]) for seed in _missing(setting, n)}
+    for seeds in trainer.train(trials, setting.result.flat_params, _starting_commit(setting)) if trials else ():
         setting = _setting(setting.name, setting.model, setting.key)
-        for seed in sorted({*seeds} - {*setting.seeds}):
+        if other := {*seeds} - {*setting.seeds}:
             raise BukvaError(
-                f"Seed {seed} of {setting.name} was trained with other code, data or parameters than {setting.name}. "
-                f"Commit new files, or run `dvc exp apply {setting.revision.for_dvc}`."
+                f"Seed {min(other)} of {setting.name} was trained with other code, data or parameters than "
+                f"{setting.name}."
             )
     return setting
+
+
+def _starting_commit(setting: Setting) -> str:
+    """Return the commit from which other seeds are trained. BukvaError: it lacks code or data of the setting."""
+    result = next(each for each in setting.results if each.revision == setting.revision)
+    commit, needed = result.revision.commit or snapshot(), all_sources(SCORED, result.lock)
+    now = digests(needed, commit)
+    if changed := [path for path, md5 in needed.items() if now[path] != md5]:
+        raise BukvaError(
+            f"{setting.name} cannot be trained with another seed, because its commit does not have {changed[0]} as it "
+            "was in its training. If git does not track a new file, run `git add`, and repeat the experiment under "
+            "another name."
+        )
+    return commit

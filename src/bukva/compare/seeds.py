@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.core.errors import BukvaError, redact_params
 from bukva.core.files import project_root
-from bukva.core.machine import n_cores
 from bukva.core.params import PARAMS, flatten, parse_params, read_yaml
 from bukva.project.baseline import undo_command
 from bukva.project.cache import digests
@@ -36,22 +35,11 @@ DECIDE_BEFORE = (
 )
 
 
-class Trainer:
-    """Train seeds one after another, each in a temporary copy of the checkout. `log` gets the output of the stages."""
+class Trainer(Protocol):
+    """`bukva.sweep.trainer.SeedTrainer`. Parameters have dotted names."""
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
-
-    def cores(self, _params: Mapping[str, Any]) -> int:
-        """Return the number of cores for each training. BukvaError: this machine has too few."""
-        return n_cores()
-
-    def train(self, trials: Trials, _params: Mapping[str, Any], _commit: str = "") -> Iterator[Sequence[int]]:
-        """Yield the seeds that have been trained since the last yield. BukvaError: a training failed."""
-        for seed, (name, assignments) in trials.items():
-            print(f"  training seed {seed} as {name} (output: {self.log})", flush=True)
-            run_experiment(name, assignments, "--temp", log=project_root() / self.log)
-            yield [seed]
+    def cores(self, params: Mapping[str, Any]) -> int: ...
+    def train(self, trials: Trials, params: Mapping[str, Any], commit: str) -> Iterator[Sequence[int]]: ...
 
 
 def more_seeds(n: int, model: str, trainer: Trainer | None = None) -> Iterator[str]:
@@ -73,7 +61,7 @@ def more_seeds(n: int, model: str, trainer: Trainer | None = None) -> Iterator[s
             f"Stage {stage} has not run in this project ({LOCK} does not contain it), so the trainings would have no "
             "data. Run `make repro`."
         )
-    files = tracked(all_sources(stage, lock))
+    files = _tracked(all_sources(stage, lock))
     options = settings(parse_yaml(file_at(head(), PARAMS).decode()), raw)
     changed = " ".join(option for option in options if seed_key not in option)
     yield f"Settings: as in the last commit{f', with {changed}' if changed else ''}"
@@ -83,7 +71,7 @@ def more_seeds(n: int, model: str, trainer: Trainer | None = None) -> Iterator[s
     base = params[seed_key]
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     trials = {seed: (free_name(f"{model}-s{seed}"), [f"{seed_key}={seed}"]) for seed in missing}
-    for seeds in trainer.train(trials, params) if trainer and missing else _queue(trials):
+    for seeds in trainer.train(trials, params, snapshot()) if trainer and missing else _queue(trials):
         for seed in seeds:
             yield f"seed {seed}: {'trained' if trainer else 'queued'} as {trials[seed][0]}"
     if missing and len(known) >= MIN_SEEDS:
@@ -99,11 +87,18 @@ def more_seeds(n: int, model: str, trainer: Trainer | None = None) -> Iterator[s
 
 def _queue(trials: Trials) -> Iterator[Sequence[int]]:
     for seed, (name, assignments) in trials.items():
-        run_experiment(name, assignments, "--queue", log=project_root() / LOG)
+        run_experiment(name, assignments, log=project_root() / LOG)
         yield [seed]
 
 
-def tracked(paths: Iterable[str]) -> list[str]:
+def snapshot() -> str:
+    """Return a commit with the files of the checkout that git tracks: HEAD, or a new one that no branch has."""
+    git("update-index", "-q", "--refresh")  # otherwise `git stash create` fails if only times differ
+    # changes neither the files nor the list of stashes
+    return git("stash", "create").decode().strip() or head()
+
+
+def _tracked(paths: Iterable[str]) -> list[str]:
     """Return the paths inside the project. BukvaError: git does not track a file there, so a copy would not have it."""
     inside = [path for path in paths if not path.startswith(("/", ".."))]
     if untracked := git("ls-files", "--others", "--exclude-standard", "--", *inside).decode().splitlines():

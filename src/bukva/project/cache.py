@@ -25,19 +25,30 @@ def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
         raise BukvaError(f"DVC: {' '.join(str(error).split()).rstrip('.')}.") from None
 
 
-def digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest ""."""
+def digests(paths: Iterable[str], commit: str = "") -> dict[str, str]:
+    """Return the digest of each path as DVC would record it now, by path. A path that does not exist has digest "".
+
+    With `commit`, paths in the project have the digests of the files in this commit.
+    """
     from dvc_data.hashfile.build import build
+    from dvc_data.hashfile.tree import Tree
 
     def md5(path: str) -> str:
-        full = os.path.normpath(Path.cwd() / path)  # DVC does not resolve `..` but reads it as the name of a folder
-        if not Path(full).exists():
+        # DVC does not resolve `..` but reads it as the name of a folder
+        full = os.path.normpath(Path(repo.root_dir) / path)
+        if not repo.fs.exists(full):
             return ""
         _, _, tree = build(repo.cache.local, full, repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
+        if commit and isinstance(tree, Tree):  # in which `build` ignores no files
+            is_ignored = repo.dvcignore.is_ignored_file
+            tree = Tree.from_list([each for each in tree.as_list() if not is_ignored(f"{full}/{each['relpath']}")])
+            tree.digest()
         return str(tree.hash_info.value)
 
     with dvc_repo(Path()) as repo:
-        return {path: md5(path) for path in paths}
+        now = {path: md5(path) for path in paths if not commit or Path(path).is_absolute()}
+        with repo.switch(commit) if commit else contextlib.nullcontext():
+            return now | {path: md5(path) for path in paths if path not in now}
 
 
 def cached_files(digest: str) -> dict[str, Path]:

@@ -6,6 +6,7 @@ that can be off are off (`bukva.core.schema.Off`).
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -37,26 +38,29 @@ PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IG
 def run_experiment(
     name: str,
     assignments: Iterable[str],
-    *flags: str,
+    *,
     log: Path,
     folder: Path | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `dvc exp run` with an option `-S` for each of `assignments`, and append its output to `log`.
+    """Run `dvc exp run` in `folder`, a clone of the project, and append its output to `log`.
 
-    With the flag `--queue`, DVC only queues the experiment. Without `--queue` and `--temp`, it changes the checkout.
-    `folder` is the project, or a clone of it. `while_running` is called twice a second until DVC ends. BukvaError has
-    the cause of a failure.
+    Without `folder`, DVC only queues the experiment. `assignments` are the values of options `-S`. `while_running` is
+    called twice a second until DVC ends. BukvaError has the cause of a failure.
     """
-    if {"--queue", "--temp"} & set(flags) and (why := why_no_snapshots()):
+    if not folder and (why := why_no_snapshots()):
         raise BukvaError(why)
-    command = ["dvc", "exp", "run", *flags, "--name", name, *_options(assignments)]
+    queue = [] if folder else ["--queue"]
+    command = ["dvc", "exp", "run", *queue, "--name", name, *_options(assignments)]
+    # the stages start `python`, and use the records, checkpoints and MLflow of the project
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path, "BUKVA_ROOT": str(project_root())}
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a+", encoding="utf-8", errors="replace") as output:
         start = output.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=folder or project_root(), stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
+            [sys.executable, "-m", *command], cwd=folder or project_root(), env=environment,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
         )  # fmt: skip
         try:
             while process.poll() is None:
@@ -83,15 +87,13 @@ def rerun_command(name: str, params: Mapping[str, Any]) -> str:
 
 
 def settings(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the options `-S KEY=VALUE` of `dvc exp run` that change `current` to `wanted`, quoted for a shell."""
-    return [f"-S {shlex.quote(assignment)}" for assignment in assignments_for(current, wanted)]
+    """Return the options `-S KEY=VALUE` of `dvc exp run` that change `current` to `wanted`, quoted for a shell.
 
-
-def assignments_for(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return `KEY=VALUE` for each parameter that `wanted` changes. Parameters that `current` lacks are left out."""
+    Parameters that `current` lacks are left out.
+    """
     before, after = flatten(redact_params(current)), flatten(redact_params(wanted))
     changed = {key: value for key, value in after.items() if key in before and before[key] != value}
-    return [f"{key}={literal(value)}" for key, value in changed.items()]
+    return [f"-S {shlex.quote(f'{key}={literal(value)}')}" for key, value in changed.items()]
 
 
 def literal(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""Sweeps and their trials, and the run of one trial in a process of Ray (an actor).
+"""Sweeps and their trials, and the run of one trial: DVC in a clone of the project.
 
-The actor runs DVC in a clone of the project, and reports the scores to Ray Tune. It ends when Tune stops the trial, or
-when the driver (the process that runs the sweep) or the machine ends. DVC ends with the actor, and the running stage
-then saves its state and ends (core/processes.py). A stopped trial leaves no result: if its training ended normally
-after fewer updates, DVC's run cache would keep the shorter training as the result of the trial's settings.
+In a sweep, a process of Ray (an actor) runs the trial, and reports the scores to Ray Tune. It ends when Tune stops the
+trial, or when the driver (the process that runs the sweep) or the machine ends. DVC ends with the actor, and the
+running stage then saves its state and ends (core/processes.py). A stopped trial leaves no result: if its training ended
+normally after fewer updates, DVC's run cache would keep the shorter training as the result of the trial's settings.
 """
 
 import contextlib
@@ -13,8 +13,7 @@ import os
 import re
 import shutil
 import socket
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root
+from bukva.core.files import project_root, write_text
 from bukva.project.baseline import SPLIT
 from bukva.project.cache import dvc_repo
 from bukva.project.commands import overrides, params_with, run_experiment, values_of
@@ -51,7 +50,7 @@ class Sweep:
     commit: str  # from which all trials start
     project: Path  # folder that gets the results, at the same path on all machines
     address: str = ""  # HOST:PORT of a Ray cluster, or "" for this machine
-    edited: str = ""  # commit with the edited files of the checkout, which trials have as uncommitted edits; or ""
+    edited: str = ""  # commit whose files trials have, as uncommitted edits; by default those of `commit`
 
     def ref(self, trial: str) -> str:
         """Return the git reference of a trial's result. The trial is finished if the project has this reference."""
@@ -61,6 +60,11 @@ class Sweep:
 def sweeps_root() -> Path:
     """Return the folder with logs, tables and Tune's state of all sweeps of this project."""
     return project_root() / ".bukva" / "sweeps"
+
+
+def log_of(trial: str) -> Path:
+    """Return the file with the output of DVC and the stages of a trial."""
+    return sweeps_root() / "logs" / f"{trial}.log"
 
 
 def checked_name(name: str, *parts: str) -> str:
@@ -98,15 +102,33 @@ def run_trial(sweep: Sweep, name: str, assignments: Sequence[str]) -> None:
     from ray import tune
 
     os.chdir(sweep.project)
-    os.environ["BUKVA_ROOT"] = str(sweep.project)  # folder of records, checkpoints and MLflow
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    last = {}
-    if not commit_of(sweep.ref(name)):
-        with slot_for(sweep, name) as folder:
-            last = _run_dvc(name, assignments, folder)
-            _save(sweep, name, folder)
+    last = {} if commit_of(sweep.ref(name)) else run_in_slot(sweep, name, assignments, tune.report)
     scores = json.loads(file_at(commit_of(sweep.ref(name)), paths()["metrics"]))
     tune.report(last | {"val": scores[MODEL][SPLIT], "finished": True})
+
+
+def run_in_slot(
+    sweep: Sweep, name: str, assignments: Sequence[str], report: Callable[[dict[str, Any]], None] = lambda _: None
+) -> dict[str, Any]:
+    """Run DVC in a slot, and save the result as an experiment of the project. BukvaError: a stage, git or DVC failed.
+
+    `report` gets the step and the best score on val so far, in bits per character, after each scoring. Return the last
+    ones.
+    """
+    reported: list[dict[str, Any]] = []
+    with slot_for(sweep, name) as folder:
+        curve = folder / trained_models()[MODEL].curve
+        committed = _scorings(curve)
+
+        def report_new() -> None:
+            points = _scorings(curve)
+            for point in points[len(reported) :] if points != committed else ():
+                report(point)
+                reported.append(point)
+
+        run_experiment(name, assignments, log=log_of(name), folder=folder, while_running=report_new)
+        _save(sweep, name, folder)
+    return reported[-1] if reported else {}
 
 
 @contextlib.contextmanager
@@ -124,8 +146,10 @@ def slot_for(sweep: Sweep, trial: str) -> Iterator[Path]:
     try:
         _wait_for_stages(trial, clone)
         shutil.rmtree(clone, ignore_errors=True)
-        top, prefix = git("rev-parse", "--show-toplevel", "--show-prefix").decode().split("\n")[:2]
-        git("clone", "--quiet", "--shared", "--no-checkout", "--template=", top, str(clone))  # without the user's hooks
+        asked = "--show-toplevel", "--show-prefix", "--path-format=absolute", "--git-path", "objects"
+        top, prefix, objects = git("rev-parse", *asked).decode().split("\n")[:3]
+        git("clone", "--quiet", "--no-checkout", "--shared", "--template=", top, str(clone))  # without the user's hooks
+        write_text(clone / ".git" / "objects" / "info" / "alternates", f"{objects}\n")  # also if top is a shallow clone
         git("-C", str(clone), "checkout", "--quiet", "--detach", sweep.commit)
         git("-C", str(clone), "read-tree", "-u", "--reset", sweep.edited or sweep.commit)
         _share_cache(sweep.project, clone / prefix)
@@ -164,24 +188,6 @@ def _share_cache(project: Path, folder: Path) -> None:
     with Config(str(folder / ".dvc"), validate=False).edit("local") as settings:
         # a relative path, because DVC writes ASCII only and the absolute path may contain other characters
         settings.setdefault("cache", {})["dir"] = os.path.relpath(cache)
-
-
-def _run_dvc(name: str, assignments: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Run DVC in `folder`, report each new score on val to Tune, and return the last one."""
-    from ray import tune
-
-    curve = folder / trained_models()[MODEL].curve
-    committed, reported = _scorings(curve), list[dict[str, Any]]()
-
-    def report_new() -> None:
-        points = _scorings(curve)
-        for point in points[len(reported) :] if points != committed else ():
-            tune.report(point)
-            reported.append(point)
-
-    log = sweeps_root() / "logs" / f"{name}.log"
-    run_experiment(name, assignments, log=log, folder=folder, while_running=report_new)
-    return reported[-1] if reported else {}
 
 
 def _scorings(curve: Path) -> list[dict[str, Any]]:

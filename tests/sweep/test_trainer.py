@@ -1,14 +1,13 @@
-"""Seeds are trained in parallel as the trials of a sweep, with the files of the checkout and a share of the cores."""
+"""Seeds are trained in parallel as the trials of a sweep, with the files of a commit and a share of the cores."""
 
 import contextlib
-import os
 from pathlib import Path
 
 import pytest
 
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import git, head
-from bukva.sweep import engine, parallel
+from bukva.sweep import engine, trainer
 from bukva.sweep.trial import Sweep
 
 TRIALS = {7: ("try-s7", ["train_gpt.seed=7"]), 8: ("try-s8", ["train_gpt.seed=8"])}
@@ -18,17 +17,16 @@ def params(threads=0, processes=1, device="auto"):
     return {"compute.threads": threads, "train_gpt.processes": processes, "compute.device": device}
 
 
-@pytest.fixture
-def trainer(monkeypatch):
-    """A function that makes trainers on a machine of 8 cores."""
-    monkeypatch.setattr(parallel, "n_cores", lambda: 8)
-    with contextlib.ExitStack() as stack:
-        yield lambda number, address="": parallel.ParallelTrainer("judge", number, address, stack)
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """A machine of 8 cores."""
+    monkeypatch.setattr(trainer, "n_cores", lambda: 8)
 
 
 @pytest.mark.parametrize(
     ("number", "address", "given", "expected"),
     [
+        (1, "", params(2), 8),
         (2, "", params(), 4),
         (3, "", params(), 2),
         (8, "", params(), 1),
@@ -41,35 +39,35 @@ def trainer(monkeypatch):
         (99, "host:1", params(), "`--address` needs the number of threads of each training, because machines may have"),
     ],
 )
-def test_each_training_has_its_threads_or_an_equal_share_of_the_cores(trainer, number, address, given, expected):
+def test_each_training_has_its_threads_or_an_equal_share_of_the_cores(number, address, given, expected):
+    trains = trainer.SeedTrainer("judge", number, address)
     if isinstance(expected, int):
-        assert trainer(number, address).cores(given) == expected
+        assert trains.cores(given) == expected
     else:
         with pytest.raises(BukvaError) as error:
-            trainer(number, address).cores(given)
+            trains.cores(given)
         assert str(error.value).startswith(expected)
 
 
-def test_seeds_are_the_trials_of_a_new_sweep_and_ray_starts_once(project, trainer, monkeypatch):
-    started, ran = [], []
+def test_seeds_are_the_trials_of_a_new_sweep_and_ray_starts_once(project, monkeypatch):
+    events, ran = [], []
 
     @contextlib.contextmanager
     def ray_for(*given):
-        started.append(given)
-        yield {"cpu": given[1], "gpu": 0.0}
+        events.append(given)
+        yield {"cpu": given[1], "gpu": 1.0}
+        events.append("end")
 
     monkeypatch.setattr(engine, "ray_for", ray_for)
     monkeypatch.setattr(engine, "run_all", lambda *given, **options: ran.append((*given, options)))
-    os.utime("file.txt", (1, 1))  # only its time differs from the commit
-    trains = trainer(2)
-    assert list(trains.train(TRIALS, params(device="cpu"))) == [[7, 8]]
-    (project / "file.txt").write_text("edited")
-    list(trains.train(TRIALS, params(threads=1)))
-    assert started == [("", 4, 0)]
-    (clean, four, trials, options), (edited, one, *_) = ran
-    assert clean == Sweep("judge", head(), Path.cwd())
-    assert git("show", f"{edited.edited}:file.txt") == b"edited"
-    assert (four["cpu"], one["cpu"]) == (4, 1)
+    with trainer.SeedTrainer("judge-feature/x~1", 2, "") as trains:
+        assert list(trains.train(TRIALS, params(device="cpu"), "a" * 40)) == [[7, 8]]
+        list(trains.train(TRIALS, params(threads=1), ""))
+        assert events == [("", 4, None)]
+    assert events[1:] == ["end"]
+    (sweep, first, trials, options), (_, second, *_) = ran
+    assert sweep == Sweep("judge-feature-x-1", head(), Path.cwd(), edited="a" * 40)
+    assert (first, second) == ({"cpu": 4, "gpu": 0}, {"cpu": 1, "gpu": 1})
     assert trials == [{"name": name, "assignments": assignments} for name, assignments in TRIALS.values()]
     assert options == {"anew": True, "max_concurrent_trials": 2}
 
