@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,45 +72,34 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
         length = MAX_READ // N_EXCERPTS
         starts = np.linspace(0, len(train) - length, N_EXCERPTS).astype(np.int64)
         train = np.concatenate([train[start : start + length] for start in starts])
-    texts = {split: _as_bytes(ids) for split, ids in held_out.items()}
-
-    def scores_of(name: str) -> dict[str, float]:
-        fitting = {
-            split: text for split, text in texts.items() if len(train) + len(text) <= COMPRESSORS[name].max_bytes
-        }
-        alone, *sizes = _compressed_sizes(name, _as_bytes(train), [*fitting.values()]) if fitting else [0]
-        return {split: 8 * (size - alone) / len(texts[split]) for split, size in zip(fitting, sizes, strict=True)}
-
-    with ThreadPoolExecutor(len(COMPRESSORS)) as threads:
-        table = dict(zip(COMPRESSORS, threads.map(scores_of, COMPRESSORS), strict=True))
-    return {split: {name: of_name[split] for name, of_name in table.items() if split in of_name} for split in held_out}
+    bits: dict[str, dict[str, float]] = {split: {} for split in held_out}
+    for name, compressor in COMPRESSORS.items():
+        if fitting := [split for split, ids in held_out.items() if len(train) + len(ids) <= compressor.max_bytes]:
+            alone, *sizes = _compressed_sizes(name, [train, *(held_out[split] for split in fitting)])
+            for split, size in zip(fitting, sizes, strict=True):
+                bits[split][name] = 8 * (size - alone) / len(held_out[split])
+    return bits
 
 
-def _as_bytes(ids: Ids) -> bytes:
-    return np.asarray(ids, np.uint8).tobytes()
-
-
-def _compressed_sizes(name: str, train: bytes, others: list[bytes]) -> list[int]:
-    """Return the compressed sizes of `train`, and of `train` followed by each of the other texts."""
-    texts = [train, *others]
-    command = [sys.executable, "-m", __name__, name, *(str(len(text)) for text in texts)]
-    printed = subprocess.run(command, input=b"".join(texts), stdout=subprocess.PIPE, check=True).stdout
-    return [
-        int(line.split()[1]) for line in sorted(printed.decode().splitlines(), key=lambda line: int(line.split()[0]))
-    ]
+def _compressed_sizes(name: str, texts: list[Ids]) -> list[int]:
+    """Return the compressed sizes of the first text, and of the first text followed by each of the others."""
+    command = [sys.executable, "-m", __name__, name, *(str(len(ids)) for ids in texts)]
+    raw = b"".join(np.asarray(ids, np.uint8).tobytes() for ids in texts)
+    return [int(size) for size in subprocess.run(command, input=raw, stdout=subprocess.PIPE, check=True).stdout.split()]
 
 
 def _print_sizes(name: str, *lengths: str) -> None:
-    # The first text is compressed once. A fork of this process continues with each other text, and prints its size.
+    # The first text is compressed once. Forks of this process continue with each other text, and print its size.
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C also interrupts this process, and ends it immediately
     compress, end = COMPRESSORS[name].start()
     train, *others = (sys.stdin.buffer.read(int(length)) for length in lengths)
     size = len(compress(train))
-    for number, text in enumerate([b"", *others]):
+    for text in (b"", *others):
         if not os.fork():
-            os.write(1, f"{number} {size + len(compress(text)) + len(end())}\n".encode())
+            print(size + len(compress(text)) + len(end()), flush=True)
             os._exit(0)
-    sys.exit(any(os.wait()[1] for _ in lengths))
+        if os.wait()[1]:
+            sys.exit(1)
 
 
 if __name__ == "__main__":
