@@ -1,7 +1,7 @@
 """The lecture notes, replayed: our functions give what their cells print, with their seeds, to the last printed digit.
 
-What needs the corpus of the lecture notes cannot be replayed: the loss of update 1, whose batch is unknown, and those
-after the training (loss 2.5729 and the trained sample). The lesson has the code of their cells.
+Two kinds of numbers cannot be replayed without the corpus of the notes: the loss of update 1, whose batch is unknown,
+and what follows the training (loss 2.5729 and the trained sample). The lesson has the code of these cells.
 """
 
 import pytest

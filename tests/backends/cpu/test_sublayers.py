@@ -6,7 +6,7 @@ import inspect
 import pytest
 import torch
 
-from bukva.backends.cpu import loops, muon, sublayers
+from bukva.backends.cpu import loops, sublayers
 from bukva.backends.cpu.sublayers import CPUBlock, add_attention, add_mlp
 from bukva.models.attention import (
     LayerCache,
@@ -144,12 +144,12 @@ def test_muon_moves_as_in_plain_torch(shape):
     gradients[0][2] = momenta[0][2] = 0  # a row without a gradient does not move
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 1e-2)):
         ends = []
-        for how in (Muon, muon):
+        for directions, move in ((Muon.directions, Muon.move), (loops.muon_directions, loops.muon_move)):
             moved, kept = ([each.clone() for each in given] for given in (weights, momenta))
-            directions = how.directions(gradients, kept, shape, 0.95, dtype)
-            how.move(moved, directions.reshape(-1, columns), 0.9, 0.1)
+            matrices = directions(gradients, kept, shape, 0.95, dtype)
+            move(moved, matrices.reshape(-1, columns), 0.9, 0.1)
             ends.append([*kept, *moved])
-            assert directions.shape == (4, *shape)
+            assert matrices.shape == (4, *shape)
         close(ends[1], ends[0], tolerance)
         assert torch.equal(ends[1][2][2], 0.9 * weights[0][2])
 

@@ -49,9 +49,9 @@ class CPU(Backend):
         """Let Muon use compiled loops, and return `update`."""
         for optimizer in job.optimizer.optimizers:
             if hasattr(optimizer, "directions"):
-                from bukva.backends.cpu import muon
+                from bukva.backends.cpu import loops
 
-                optimizer.directions, optimizer.move = muon.directions, muon.move
+                optimizer.directions, optimizer.move = loops.muon_directions, loops.muon_move
         return update
 
 

@@ -272,7 +272,7 @@ def relu_squared_back(x: Array, dy: Array, y: Array) -> None:
 
 
 @compiled_sums
-def muon_directions(gradients: Floats, momenta: Floats, n_rows: int, momentum: float, directions: Array) -> None:
+def _directions(gradients: Floats, momenta: Floats, n_rows: int, momentum: float, directions: Array) -> None:
     """Update the momenta of matrices with `n_rows` rows each, and compute the matrices to orthogonalize."""
     C, factors = gradients.shape[1], np.empty(n_rows, f32)
     for start in range(0, len(gradients), n_rows):
@@ -295,9 +295,27 @@ def muon_directions(gradients: Floats, momenta: Floats, n_rows: int, momentum: f
 
 
 @compiled_sums
-def muon_move(weights: Floats, updates: Array, kept: float, size: float) -> None:
+def _move(weights: Floats, updates: Array, kept: float, size: float) -> None:
     """Multiply the weights by `kept`, the weight decay, and subtract `size` times the updates."""
     rows, columns = weights.shape
     for i in range(rows):
         for j in range(columns):
             weights[i, j] = weights[i, j] * f32(kept) - f32(size) * _to_float32(updates[i, j])
+
+
+# ---- the two methods of Muon that the backend replaces, each one pass over memory
+
+
+def muon_directions(
+    gradients: list[Tensor], momenta: list[Tensor], shape: tuple[int, int], momentum: float, dtype: torch.dtype
+) -> Tensor:
+    n_rows = [len(gradient) for gradient in gradients]
+    matrices = torch.empty(sum(n_rows), shape[1], dtype=dtype)
+    for gradient, mean, part in zip(gradients, momenta, matrices.split(n_rows), strict=True):
+        _directions(array(gradient), array(mean), shape[0], momentum, array(part))
+    return matrices.view(-1, *shape)
+
+
+def muon_move(parameters: list[Tensor], updates: Tensor, kept: float, size: float) -> None:
+    for parameter, part in zip(parameters, updates.split([len(each) for each in parameters]), strict=True):
+        _move(array(parameter), array(part), kept, size)
